@@ -234,6 +234,11 @@ class HotellingTest(HasEstimates, EllipsoidEstimator[HotellingPlan], HasMissingC
     groups : pair of labels, optional
         Declared public labels of two samples. ``y`` then holds the label of each row, which is private. Default: one
         sample.
+    bounds : (low, high), or array of shape (n_features, 2)
+        Public bounds of every column, known without the data. With "symmetric" they set the scale of the first round
+        only, and rows may lie outside. Labeled bounds choose columns by name.
+    bounds_are : {"clip", "hard"}, default="clip"
+        "hard" declares that rows lie inside the bounds by nature, so that clipping changes no row.
     assume : {"symmetric", "mean"}, default="symmetric"
         Assumption about the rows:
 
@@ -241,21 +246,16 @@ class HotellingTest(HasEstimates, EllipsoidEstimator[HotellingPlan], HasMissingC
           their rows have the same distribution under it. Rows are shrunk into an ellipsoid, which has little noise.
           Skewed rows with the right mean can be rejected.
         * "mean": none. The test is of the means of rows clipped to their bounds. The noise is larger.
-    bounds : (low, high), or array of shape (n_features, 2)
-        Public bounds of every column, known without the data. With "symmetric" they set the scale of the first round
-        only, and rows may lie outside. Labeled bounds choose columns by name.
-    bounds_are : {"clip", "hard"}, default="clip"
-        "hard" declares that rows lie inside the bounds by nature, so that clipping changes no row.
-    epsilon : float, default=1.0
-        Privacy parameter. Must be positive.
-    delta : float, default=1e-6
-        Privacy parameter, in (0, 1).
     missing : {"error", "drop"}, default="error"
         Treatment of a row with a NaN or infinite entry. "error" raises `InvalidData`. "drop" leaves the row out: a
         part of epsilon counts the complete rows, and the release uses a random sample of them, of public size.
     missing_codes : sequence of numbers and text, optional
         Public codes of missing entries, such as ``[-999, "unk"]``, in all columns. Numbers are compared by value, words
         by text.
+    epsilon : float, default=1.0
+        Privacy parameter. Must be positive.
+    delta : float, default=1e-6
+        Privacy parameter, in (0, 1).
     random_state : None, int or numpy.random.Generator, default=None
         None draws exact noise. Any other value simulates noise: the result is then not private.
     budget : PrivacyBudget, optional
@@ -307,12 +307,12 @@ class HotellingTest(HasEstimates, EllipsoidEstimator[HotellingPlan], HasMissingC
 
     mean: Any = None
     groups: Any = None
-    assume: str = "symmetric"
     bounds: Any = None
     bounds_are: str = "clip"
+    assume: str = "symmetric"
+    missing: str = "error"
     epsilon: float = 1.0
     delta: float = 1e-6
-    missing: str = "error"
     random_state: Any = None
     budget: Any = None
 

@@ -189,16 +189,16 @@ class PrivatePCA(
         "hard" declares that rows lie inside the bounds by nature, so that clipping changes no row.
     scale : {None, "std"}, default=None
         Components of the covariance matrix, or of rows divided by released standard deviations.
-    epsilon : float, default=1.0
-        Privacy parameter. Must be positive.
-    delta : float, default=1e-6
-        Privacy parameter, in (0, 1).
     missing : {"error", "drop"}, default="error"
         Treatment of a row with a NaN or infinite entry. "error" raises `InvalidData`. "drop" leaves the row out: a
         part of epsilon counts the complete rows, and the release uses a random sample of them, of public size.
     missing_codes : sequence of numbers and text, optional
         Public codes of missing entries, such as ``[-999, "unk"]``, in all columns. Numbers are compared by value, words
         by text.
+    epsilon : float, default=1.0
+        Privacy parameter. Must be positive.
+    delta : float, default=1e-6
+        Privacy parameter, in (0, 1).
     random_state : None, int or numpy.random.Generator, default=None
         None draws exact noise. Any other value simulates noise: the result is then not private.
     budget : PrivacyBudget, optional
@@ -256,9 +256,9 @@ class PrivatePCA(
     bounds: Any = None
     bounds_are: str = "clip"
     scale: str | None = None
+    missing: str = "error"
     epsilon: float = 1.0
     delta: float = 1e-6
-    missing: str = "error"
     random_state: Any = None
     budget: Any = None
 

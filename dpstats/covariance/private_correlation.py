@@ -176,21 +176,21 @@ class PrivateCorrelation(HasEstimates, PrivateEstimator[AnyPlan], HasMissingCode
 
     Parameters
     ----------
-    method : {"kendall", "pearson"}, default="kendall"
-        The correlation.
     bounds : (low, high), or array of shape (n_features, 2), optional
         For "pearson": public bounds of every column, known without the data. They set the scale of the first round
         only, and rows may lie outside. Labeled bounds choose columns by name.
-    epsilon : float, default=1.0
-        Privacy parameter. Must be positive.
-    delta : float, default=1e-6
-        Privacy parameter, in (0, 1).
+    method : {"kendall", "pearson"}, default="kendall"
+        The correlation.
     missing : {"error", "drop"}, default="error"
         Treatment of a row with a NaN or infinite entry. "error" raises `InvalidData`. "drop" leaves the row out: a
         part of epsilon counts the complete rows, and the release uses a random sample of them, of public size.
     missing_codes : sequence of numbers and text, optional
         Public codes of missing entries, such as ``[-999, "unk"]``, in all columns. Numbers are compared by value, words
         by text.
+    epsilon : float, default=1.0
+        Privacy parameter. Must be positive.
+    delta : float, default=1e-6
+        Privacy parameter, in (0, 1).
     random_state : None, int or numpy.random.Generator, default=None
         None draws exact noise. Any other value simulates noise: the result is then not private.
     budget : PrivacyBudget, optional
@@ -256,11 +256,11 @@ class PrivateCorrelation(HasEstimates, PrivateEstimator[AnyPlan], HasMissingCode
     True
     """
 
-    method: str = "kendall"
     bounds: Any = None
+    method: str = "kendall"
+    missing: str = "error"
     epsilon: float = 1.0
     delta: float = 1e-6
-    missing: str = "error"
     random_state: Any = None
     budget: Any = None
 

@@ -57,16 +57,16 @@ class PrivateCovariance(HasEstimates, PrivateEstimator[CovariancePlan], HasMissi
     bounds_are : {"clip", "hard"}, default="clip"
         "clip": entries outside the bounds are moved to them. "hard": rows lie inside the bounds by nature, so that
         clipping changes no row.
-    epsilon : float, default=1.0
-        Privacy parameter. Must be positive.
-    delta : float, default=1e-6
-        Privacy parameter, in (0, 1).
     missing : {"error", "drop"}, default="error"
         Treatment of a row with a NaN or infinite entry. "error" raises `InvalidData`. "drop" leaves the row out: a
         part of epsilon counts the complete rows, and the release uses a random sample of them, of public size.
     missing_codes : sequence of numbers and text, optional
         Public codes of missing entries, such as ``[-999, "unk"]``, in all columns. Numbers are compared by value, words
         by text.
+    epsilon : float, default=1.0
+        Privacy parameter. Must be positive.
+    delta : float, default=1e-6
+        Privacy parameter, in (0, 1).
     random_state : None, int or numpy.random.Generator, default=None
         None draws exact noise. Any other value simulates noise: the result is then not private.
     budget : PrivacyBudget, optional
@@ -121,9 +121,9 @@ class PrivateCovariance(HasEstimates, PrivateEstimator[CovariancePlan], HasMissi
 
     bounds: Any = None
     bounds_are: str = "clip"
+    missing: str = "error"
     epsilon: float = 1.0
     delta: float = 1e-6
-    missing: str = "error"
     random_state: Any = None
     budget: Any = None
 

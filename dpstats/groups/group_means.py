@@ -112,19 +112,13 @@ class GroupMeans(_Fitted, HasMissingCodes):
         The word "discover" releases the groups whose noisy count reaches ``plan_.threshold`` (45 rows at the defaults),
         with their labels. Labels are text, numbers, or times without a zone; rows with other entries are ignored. The
         rows must fit in memory, and delta must be positive.
-    bounds : (low, high) or array-like of shape (n_features, 2)
-        Public bounds of every column, known without the data. A mapping ``{column: (low, high)}`` or a data frame with
-        one row per column is matched to the columns by name.
-    epsilon : float, default=1.0
-        Privacy parameter. Must be positive.
-    delta : float, default=1e-6
-        Privacy parameter, in [0, 1). A positive value adds Gaussian noise, which grows with the square root of
-        the number of columns. Zero adds Laplace noise (pure privacy), which grows with the number of columns.
-        At epsilon = 1, Laplace noise is smaller for up to four columns.
     by : column name, optional
         Column of a data frame that contains the labels. ``fit(frame)`` then needs no ``y``.
     columns : sequence of column names, optional
         Columns to estimate, if ``by`` is given. Default: the columns that ``bounds`` names, or all others.
+    bounds : (low, high) or array-like of shape (n_features, 2)
+        Public bounds of every column, known without the data. A mapping ``{column: (low, high)}`` or a data frame with
+        one row per column is matched to the columns by name.
     bounds_are : {"clip", "hard"}, default="clip"
         Whether entries can lie outside the bounds. "clip": they can, and are moved to the nearer bound. "hard": they
         cannot, as for an age.
@@ -145,6 +139,12 @@ class GroupMeans(_Fitted, HasMissingCodes):
     neighbors : {"replace_one", "add_or_remove"}, default="replace_one"
         Neighboring datasets. "add_or_remove": one row is added or removed. The number of rows is then private, and the
         plan has half the Laplace noise.
+    epsilon : float, default=1.0
+        Privacy parameter. Must be positive.
+    delta : float, default=1e-6
+        Privacy parameter, in [0, 1). A positive value adds Gaussian noise, which grows with the square root of
+        the number of columns. Zero adds Laplace noise (pure privacy), which grows with the number of columns.
+        At epsilon = 1, Laplace noise is smaller for up to four columns.
     random_state : None, int or numpy.random.Generator, default=None
         None draws exact noise. Any other value simulates noise: the result is then not private.
     budget : PrivacyBudget, optional
@@ -227,16 +227,16 @@ class GroupMeans(_Fitted, HasMissingCodes):
     """
 
     groups: Any = None
-    bounds: Any = None
-    epsilon: float = 1.0
-    delta: float = 1e-6
     by: Any = None
     columns: Any = None
+    bounds: Any = None
     bounds_are: str = "clip"
     adjust: Any = None
     randomized: bool = True
     missing: str = "error"
     neighbors: Any = "replace_one"
+    epsilon: float = 1.0
+    delta: float = 1e-6
     random_state: Any = None
     budget: Any = None
 

@@ -377,24 +377,24 @@ class GroupQuantiles(_Fitted, HasMissingCodes):
     groups : sequence
         Public, distinct labels of the groups; never read from the data. Rows with another label, and rows without
         one, are ignored.
+    by : column name, optional
+        Column of a data frame that contains the labels. ``fit(frame)`` then needs no ``y``.
     bounds : (low, high)
         Public bounds, known without the data. A row outside counts as the nearer bound.
     step : float, optional
         Spacing of the data, such as 1 for counts. It must divide the range. Default: rows are rounded to a 2^20th of
         the range.
-    epsilon : float, default=1.0
-        Privacy parameter. Must be positive. A tenth of it, or more for quantiles far from the median, counts the rows
-        of the groups.
     confidence_level : float or None, default=0.95
         Level of each interval. The release chooses its limits for this level. None: no intervals, and smaller errors.
-    by : column name, optional
-        Column of a data frame that contains the labels. ``fit(frame)`` then needs no ``y``.
     missing : {"error", "drop"}, default="error"
         Treatment of a missing or infinite entry. "error" raises `InvalidData`. "drop" leaves its row out, at no cost:
         quantiles and counts are of the observed rows.
     missing_codes : sequence of numbers and text, optional
         Public codes of missing entries, such as ``[-999, "unk"]``, in all columns. Numbers are compared by value, words
         by text.
+    epsilon : float, default=1.0
+        Privacy parameter. Must be positive. A tenth of it, or more for quantiles far from the median, counts the rows
+        of the groups.
     random_state : None, int or numpy.random.Generator, default=None
         None draws exact noise. Any other value simulates noise: the result is then not private.
     budget : PrivacyBudget, optional
@@ -454,12 +454,12 @@ class GroupQuantiles(_Fitted, HasMissingCodes):
 
     q: float = 0.5
     groups: Any = None
+    by: Any = None
     bounds: Any = None
     step: float | None = None
-    epsilon: float = 1.0
     confidence_level: float | None = 0.95
-    by: Any = None
     missing: str = "error"
+    epsilon: float = 1.0
     random_state: Any = None
     budget: Any = None
 

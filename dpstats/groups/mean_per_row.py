@@ -85,25 +85,21 @@ class MeanPerRow(_Fitted, HasMissingCodes):
 
     Parameters
     ----------
+    columns : sequence of column names, optional
+        Columns to estimate, if ``unit`` is given. Default: the columns that ``bounds`` names, or all others.
     bounds : (low, high) or array-like of shape (n_features, 2)
         Public bounds of every column, known without the data. A mapping ``{column: (low, high)}`` or a data frame with
         one row per column is matched to the columns by name.
-    max_rows : int
-        Public largest number of rows of a unit that count. If a unit has more, the rows with the smallest
-        hashes count, regardless of their order. The noise is proportional to ``max_rows``.
-    epsilon : float, default=1.0
-        Privacy parameter for a unit with all its rows. Must be positive.
-    delta : float, default=1e-6
-        Privacy parameter, in (0, 1).
-    unit : column name, optional
-        Column of a data frame that identifies the unit of each row. ``fit(frame)`` then needs no ``y``.
-    columns : sequence of column names, optional
-        Columns to estimate, if ``unit`` is given. Default: the columns that ``bounds`` names, or all others.
-    called : str, optional
-        Name of a unit in the printed guarantee, such as "person". Default: the name of the column, or "unit".
     bounds_are : {"clip", "hard"}, default="clip"
         Whether entries can lie outside the bounds. "clip": they can, and are moved to the nearer bound. "hard": they
         cannot, as for an age.
+    max_rows : int
+        Public largest number of rows of a unit that count. If a unit has more, the rows with the smallest
+        hashes count, regardless of their order. The noise is proportional to ``max_rows``.
+    unit : column name, optional
+        Column of a data frame that identifies the unit of each row. ``fit(frame)`` then needs no ``y``.
+    called : str, optional
+        Name of a unit in the printed guarantee, such as "person". Default: the name of the column, or "unit".
     missing : {"error", "drop"}, default="error"
         Treatment of rows with a NaN or infinite entry. "error" raises `InvalidData`; the error reveals that there is
         such a row. "drop" leaves the row out.
@@ -113,6 +109,10 @@ class MeanPerRow(_Fitted, HasMissingCodes):
     neighbors : {"replace_one", "add_or_remove"}, default="replace_one"
         Neighboring datasets. "add_or_remove": one unit is added or removed, with all its rows. The number of units is
         then private, and is not released.
+    epsilon : float, default=1.0
+        Privacy parameter for a unit with all its rows. Must be positive.
+    delta : float, default=1e-6
+        Privacy parameter, in (0, 1).
     random_state : None, int or numpy.random.Generator, default=None
         None draws exact noise. Any other value simulates noise: the result is then not private.
     budget : PrivacyBudget, optional
@@ -163,16 +163,16 @@ class MeanPerRow(_Fitted, HasMissingCodes):
     (epsilon = 1, delta = 1e-06), one person replaced [simulated noise, not a private release]
     """
 
-    bounds: Any = None
-    max_rows: Any = None
-    epsilon: float = 1.0
-    delta: float = 1e-6
-    unit: Any = None
     columns: Any = None
-    called: Any = None
+    bounds: Any = None
     bounds_are: str = "clip"
+    max_rows: Any = None
+    unit: Any = None
+    called: Any = None
     missing: str = "error"
     neighbors: Any = "replace_one"
+    epsilon: float = 1.0
+    delta: float = 1e-6
     random_state: Any = None
     budget: Any = None
 

@@ -260,13 +260,13 @@ class LipschitzExtensionTest(ExtensionTest):
     null : {"normal", "product"}, default="normal"
         "product": independent signs with ``mean``, or 0/1 columns; see `RowDistanceTest`. "inner_product" then needs a
         ``mean`` of 0, the uniform distribution on the cube.
+    clip : float, optional
+        For whitened rows, from 0.001 to 20; None is 1 for normal rows and the largest coordinate for signs.
     constraint : {"l1", "inner_product"}, default="l1"
         Datasets on which T is stable. "l1": ``||S||_1`` is small; a closed form, in one pass. "inner_product": all
         ``|<x_j, S>|`` are small; the set of algorithm 9.3.1, for signs, with the corrected constant.
     rows : {"whitened", "sign"}, default="whitened"
         For "l1": coordinates clipped to ``clip`` and rounded to an eighth of it, or signs.
-    clip : float, optional
-        For whitened rows, from 0.001 to 20; None is 1 for normal rows and the largest coordinate for signs.
     radius : float, default=0.8
         Public radius, at most 100. T is unchanged if a quantity of the data is at most A. This number is A divided by
         the null mean of the quantity. Smaller values favor alternatives with few nonzero coordinates: 0.4 for one or
@@ -274,18 +274,18 @@ class LipschitzExtensionTest(ExtensionTest):
     solver : {"auto", "exact", "surrogate"}, default="auto"
         Method of "inner_product". "exact" enumerates all datasets, or solves integer programs (small sizes only, and
         slow). "surrogate" is a computable lower bound with the same privacy. "auto" decides by the public size.
-    epsilon : float, default=1.0
     level : float, default=0.05
     calibration : {"monte_carlo", "textbook"}, default="monte_carlo"
         "textbook" uses the printed threshold: private, but with almost no power.
+    n_calibration, cache_dir, n_jobs, progress, random_state, budget
+        The same as in `RowDistanceTest`.
     missing : {"error", "drop", "center"}, default="error"
         As for `RowDistanceTest`; "center" only for ``rows="whitened"`` with ``constraint="l1"``. An entry at
         its mean has sign +1.
     missing_codes : sequence of numbers and text, optional
         Public codes of missing entries, such as ``[-999, "unk"]``, in all columns. Numbers are compared by value, words
         by text.
-    n_calibration, cache_dir, n_jobs, progress, random_state, budget
-        The same as in `RowDistanceTest`.
+    epsilon : float, default=1.0
 
     Attributes
     ----------
@@ -319,9 +319,9 @@ class LipschitzExtensionTest(ExtensionTest):
     True
     """
 
+    clip: float | None = None
     constraint: str = "l1"
     rows: str = "whitened"
-    clip: float | None = None
     radius: float = 0.8
     solver: str = "auto"
 

@@ -233,8 +233,6 @@ class FilteringTest(PrivateTest):
         Public covariance matrix, or variances. None is the identity.
     null : {"normal", "product"}, default="normal"
         "product": independent signs, or 0/1 columns; ``mean`` must be 0, the uniform distribution on the cube.
-    epsilon, delta : float, default=1.0, 1e-6
-        Total privacy parameters; delta must be positive. The algorithm uses a quarter and a fourteenth of them inside.
     noise : {"exact", "textbook"}, default="exact"
         Line 4's noise: by the exact Gaussian curve, or as printed (larger). Both are private.
     distance : float, optional
@@ -243,13 +241,15 @@ class FilteringTest(PrivateTest):
     calibration : {"monte_carlo", "textbook"}, default="monte_carlo"
         The last threshold: by public simulation, or n(n-1) distance^2/4 as printed. All other constants are the
         printed ones: the privacy rests on them.
+    n_calibration, cache_dir, n_jobs, progress, random_state, budget
+        The same as in `RowDistanceTest`.
     missing : {"error", "drop"}, default="error"
         "drop" as for `RowDistanceTest`. A missing row has no signs. An entry at its mean counts as +1.
     missing_codes : sequence of numbers and text, optional
         Public codes of missing entries, such as ``[-999, "unk"]``, in all columns. Numbers are compared by value, words
         by text.
-    n_calibration, cache_dir, n_jobs, progress, random_state, budget
-        The same as in `RowDistanceTest`.
+    epsilon, delta : float, default=1.0, 1e-6
+        Total privacy parameters; delta must be positive. The algorithm uses a quarter and a fourteenth of them inside.
 
     Attributes
     ----------
@@ -273,9 +273,9 @@ class FilteringTest(PrivateTest):
     True
     """
 
-    delta: float = 1e-6
     noise: str = "exact"
     distance: float | None = None
+    delta: float = 1e-6
 
     _title = "Filtering"
     _plan_class = FilteringPlan

@@ -107,16 +107,14 @@ class RowDistanceTest(PrivateTest):
         "product": entries are independent, -1 or 1, with ``mean``. This tests identity of product distributions on the
         cube, and uniformity for mean 0. Positive entries count as 1 and all others as -1. So 0/1 columns with frequency
         p can be used directly, with mean 2p - 1.
-    rows : {"whitened", "sign"}, default="whitened"
-        "whitened" uses inner products of the whitened rows, clipped to +-4 and rounded to eighths. "sign" uses their
-        signs. It assumes only medians and independence, and needs about 1.3 times the distance. An entry equal to its
-        mean has sign +1, so data with many such ties are rejected.
     clip : float, optional
         Inner products are clipped to +-clip sqrt(d). Public, at most 100. A wide clip keeps the power on skewed rows,
         but adds noise. None is 3 for whitened normal rows with epsilon of at least 0.5, and otherwise 1. Set 1 if the
         rows are known to be normal.
-    epsilon : float or None, default=1.0
-        Privacy parameter. Must be positive. None only with ``rho``.
+    rows : {"whitened", "sign"}, default="whitened"
+        "whitened" uses inner products of the whitened rows, clipped to +-4 and rounded to eighths. "sign" uses their
+        signs. It assumes only medians and independence, and needs about 1.3 times the distance. An entry equal to its
+        mean has sign +1, so data with many such ties are rejected.
     rho : float, optional
         Cost in zero-concentrated privacy, for budgets with this method. Set ``epsilon=None``. The noise is then
         Gaussian. At small rho it detects smaller distances than Laplace noise with epsilon^2/2 = rho. For all other
@@ -126,14 +124,6 @@ class RowDistanceTest(PrivateTest):
         Critical values and p-values from public simulation of the released statistic.
     n_calibration : int, optional
         Simulated datasets B, (B + 1) level an integer; None chooses 9999 to 999 by the public size.
-    missing : {"error", "drop", "center"}, default="error"
-        Treatment of a row with a NaN or infinite entry. "error" raises `InvalidData`. "drop" leaves the row out: a
-        part of epsilon counts the complete rows, and the test uses a random sample of them, of public size. "center"
-        counts the row as the null mean. It is not available with ``rows="sign"``, because a row at the mean would
-        count as (1, ..., 1).
-    missing_codes : sequence of numbers and text, optional
-        Public codes of missing entries, such as ``[-999, "unk"]``, in all columns. Numbers are compared by value, words
-        by text.
     cache_dir : path, optional
         Directory in which to store calibrations for other processes. If they take more than five seconds, they are
         also kept with the compiled code of the package, if its folder can be written to. They are public.
@@ -142,6 +132,16 @@ class RowDistanceTest(PrivateTest):
         on it.
     progress : bool, default=False
         Show a bar while calibrating, and for a `distance_interval`.
+    missing : {"error", "drop", "center"}, default="error"
+        Treatment of a row with a NaN or infinite entry. "error" raises `InvalidData`. "drop" leaves the row out: a
+        part of epsilon counts the complete rows, and the test uses a random sample of them, of public size. "center"
+        counts the row as the null mean. It is not available with ``rows="sign"``, because a row at the mean would
+        count as (1, ..., 1).
+    missing_codes : sequence of numbers and text, optional
+        Public codes of missing entries, such as ``[-999, "unk"]``, in all columns. Numbers are compared by value, words
+        by text.
+    epsilon : float or None, default=1.0
+        Privacy parameter. Must be positive. None only with ``rho``.
     random_state : None, int or numpy.random.Generator, default=None
         None draws exact noise. Any other value simulates noise: the result is then not private.
     budget : PrivacyBudget, optional
@@ -198,8 +198,8 @@ class RowDistanceTest(PrivateTest):
     (True, 0.005)
     """
 
-    rows: str = "whitened"
     clip: float | None = None
+    rows: str = "whitened"
     rho: float | None = None
 
     _title = "Row distance"

@@ -196,11 +196,11 @@ class SpatialSignTest(PrivateTest):
         Public radius of the ball onto which whitened rows are projected. A small radius gives the classical spatial
         sign. None: for normal rows 0.75 sqrt(d) with more than 7 columns, otherwise a radius that grows with
         n epsilon^2, from 0.3 sqrt(d). Signs are already in a box and are not projected.
-    epsilon : float, default=1.0
     level : float, default=0.05
     calibration : {"monte_carlo"}, default="monte_carlo"
     n_calibration, missing, missing_codes, cache_dir, n_jobs, progress, random_state, budget
         The same as in `RowDistanceTest`.
+    epsilon : float, default=1.0
 
     Attributes
     ----------

@@ -381,14 +381,14 @@ class CalibratedTest(PrivateEstimator[IdentityPlan], HasMissingCodes, ABC):
     mean: Any = 0.0
     cov: Any = None
     null: str = "normal"
-    epsilon: float = 1.0
     level: float = 0.05
     calibration: str = "monte_carlo"
     n_calibration: int | None = None
-    missing: str = "error"
     cache_dir: Any = None
     n_jobs: int | None = None
     progress: bool = False
+    missing: str = "error"
+    epsilon: float = 1.0
     random_state: Any = None
     budget: Any = None
 

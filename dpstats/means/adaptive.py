@@ -70,11 +70,13 @@ class AdaptiveMean(ColumnEstimator[AdaptiveMeanPlan | WhitenedMeanPlan], HasMiss
 
     Parameters
     ----------
-    epsilon : float, default=1.0
-        Privacy parameter. Must be positive.
-    delta : float, default=1e-6
-        Privacy parameter, in [0, 1). A positive value adds Gaussian noise. Zero adds Laplace noise and gives pure
-        differential privacy, at a much higher cost in many columns.
+    cov : {"private"} or array-like of shape (n_features, n_features), optional
+        Public upper bound on the covariance of the rows (times ``std**2``). It must be positive definite. Rows are
+        whitened with it, so that the noise has the shape of the rows.
+
+        With "private", the release finds the covariance in rounds, and then the mean of whitened rows. Use it for
+        correlated columns, or if ``std`` or ``std_bound`` may be much too large. ``plan`` says which route a fit
+        takes. One column, ``delta=0``, ``tails="variance"`` and too few rows keep the route without a covariance.
     bounds : (low, high) or array-like of shape (n_features, 2), optional
         Public bounds of the *mean* of each column. Rows can lie anywhere. Half the width must be at least the standard
         deviation. A mapping or a data frame is matched to the columns of ``X`` by name.
@@ -104,13 +106,6 @@ class AdaptiveMean(ColumnEstimator[AdaptiveMeanPlan | WhitenedMeanPlan], HasMiss
           it does for normal rows. The error is smallest, and heavy tails are allowed.
         * "variance": the standard deviations (with ``cov``: the covariance) are upper bounds. Intervals are wide and
           safe.
-    cov : {"private"} or array-like of shape (n_features, n_features), optional
-        Public upper bound on the covariance of the rows (times ``std**2``). It must be positive definite. Rows are
-        whitened with it, so that the noise has the shape of the rows.
-
-        With "private", the release finds the covariance in rounds, and then the mean of whitened rows. Use it for
-        correlated columns, or if ``std`` or ``std_bound`` may be much too large. ``plan`` says which route a fit
-        takes. One column, ``delta=0``, ``tails="variance"`` and too few rows keep the route without a covariance.
     missing : {"error", "drop", "center"}, default="error"
         Treatment of NaN and infinite entries. With "error", the fit raises `InvalidData`; the error reveals that such
         an entry exists, which the guarantee does not cover. With "drop", it leaves out rows with such an entry: a part
@@ -119,6 +114,11 @@ class AdaptiveMean(ColumnEstimator[AdaptiveMeanPlan | WhitenedMeanPlan], HasMiss
     missing_codes : sequence of numbers and text, optional
         Public codes of missing entries, such as ``[-999, "unk"]``, in all columns. Numbers are compared by value, words
         by text.
+    epsilon : float, default=1.0
+        Privacy parameter. Must be positive.
+    delta : float, default=1e-6
+        Privacy parameter, in [0, 1). A positive value adds Gaussian noise. Zero adds Laplace noise and gives pure
+        differential privacy, at a much higher cost in many columns.
     random_state : None, int or numpy.random.Generator, default=None
         None draws exact noise from the operating system's entropy source. Any other value simulates
         reproducible noise: the result is then not private.
@@ -210,16 +210,16 @@ class AdaptiveMean(ColumnEstimator[AdaptiveMeanPlan | WhitenedMeanPlan], HasMiss
     (epsilon = 1, delta = 1e-06), one row replaced [simulated noise, not a private release]
     """
 
-    epsilon: float = 1.0
-    delta: float = 1e-6
+    cov: Any = None
     bounds: Any = None
     bounds_are: str = "clip"
     bound: Any = None
     std: Any = None
     std_bound: Any = None
     tails: str = "subgaussian"
-    cov: Any = None
     missing: str = "error"
+    epsilon: float = 1.0
+    delta: float = 1e-6
     random_state: Any = None
     budget: Any = None
 

@@ -184,11 +184,6 @@ class ClippedMean(PrivateSize, ColumnEstimator[ClippedMeanPlan], HasMissingCodes
 
     Parameters
     ----------
-    epsilon : float, default=1.0
-        Privacy parameter. Must be positive.
-    delta : float, default=0.0
-        Privacy parameter, in [0, 1). Zero adds Laplace noise and gives pure differential privacy. A
-        positive value adds Gaussian noise.
     bounds : (low, high) or array-like of shape (n_features, 2), optional
         Public bounds of every column, known without the data. Entries outside are moved to the nearer bound. A
         mapping ``{column: (low, high)}`` or a data frame with one row per column is matched to the columns of ``X``
@@ -246,6 +241,11 @@ class ClippedMean(PrivateSize, ColumnEstimator[ClippedMeanPlan], HasMissingCodes
         * "add_or_remove": one row is added or removed. The number of rows is private, and is released as ``n_``
           together with the sums. The estimate is a ratio of the two. It needs ``std="private"`` and
           ``clip_norm="linf"``.
+    epsilon : float, default=1.0
+        Privacy parameter. Must be positive.
+    delta : float, default=0.0
+        Privacy parameter, in [0, 1). Zero adds Laplace noise and gives pure differential privacy. A
+        positive value adds Gaussian noise.
     random_state : None, int or numpy.random.Generator, default=None
         None draws exact noise from the operating system's entropy source. Any other value simulates
         reproducible noise: the result is then not private.
@@ -332,8 +332,6 @@ class ClippedMean(PrivateSize, ColumnEstimator[ClippedMeanPlan], HasMissingCodes
     (epsilon = 1, delta = 1e-06), one row replaced [simulated noise, not a private release]
     """
 
-    epsilon: float = 1.0
-    delta: float = 0.0
     bounds: Any = None
     bounds_are: str = "clip"
     clip: Any = None
@@ -346,6 +344,8 @@ class ClippedMean(PrivateSize, ColumnEstimator[ClippedMeanPlan], HasMissingCodes
     calibration: str = "exact"
     missing: str = "error"
     neighbors: Any = "replace_one"
+    epsilon: float = 1.0
+    delta: float = 0.0
     random_state: Any = None
     budget: Any = None
 

@@ -281,16 +281,16 @@ class CompleteCases(TransformerMixin, PrivateEstimator[ReleasePlan], HasMissingC
 
     Parameters
     ----------
-    epsilon : float, default=0.1
-        Privacy parameter of the count. Must be positive. The next step pays for its own release.
-    delta : float, default=0.0
-        Privacy parameter, in [0, 1). 0 adds discrete Laplace noise to the count, a positive value Gaussian noise.
     fill : float or array-like of shape (n_features,), default=0.0
         Public entries of an additional row. ``transform`` adds copies of it if fewer than ``n_rows_`` rows are
         complete. The probability is at most 0.005. Choose a value that rows could have.
     missing_codes : sequence of numbers and text, optional
         Public codes of missing entries, such as ``[-999, "unk"]``, in all columns. Numbers are compared by value, words
         by text.
+    epsilon : float, default=0.1
+        Privacy parameter of the count. Must be positive. The next step pays for its own release.
+    delta : float, default=0.0
+        Privacy parameter, in [0, 1). 0 adds discrete Laplace noise to the count, a positive value Gaussian noise.
     random_state : None, int or numpy.random.Generator, default=None
         None draws exact noise and a secret order. Any other value simulates both: the result is then not private.
     budget : PrivacyBudget, optional
@@ -340,9 +340,9 @@ class CompleteCases(TransformerMixin, PrivateEstimator[ReleasePlan], HasMissingC
     (3540, array([31., 31.]))
     """
 
+    fill: Any = 0.0
     epsilon: float = 0.1
     delta: float = 0.0
-    fill: Any = 0.0
     random_state: Any = None
     budget: Any = None
 

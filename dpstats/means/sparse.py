@@ -268,11 +268,6 @@ class SparseMean(ColumnEstimator[SparseMeanPlan], HasMissingCodes):
     ----------
     n_nonzero : int
         Number of columns to select. All others are reported as 0.
-    epsilon : float, default=1.0
-        Privacy parameter. Must be positive.
-    delta : float, default=1e-6
-        Privacy parameter, in [0, 1). Zero gives pure differential privacy, with Laplace noise. With a positive
-        value, the default selection adds Gaussian noise to the estimate.
     clip : float
         Public bound on the size of an entry. With "peeling", every entry is clipped to it. With "gumbel", it is used
         for the scores only, if it is below ``selection_clip``. Estimates are then clipped by ``std`` and
@@ -313,6 +308,11 @@ class SparseMean(ColumnEstimator[SparseMeanPlan], HasMissingCodes):
     missing_codes : sequence of numbers and text, optional
         Public codes of missing entries, such as ``[-999, "unk"]``, in all columns. Numbers are compared by value, words
         by text.
+    epsilon : float, default=1.0
+        Privacy parameter. Must be positive.
+    delta : float, default=1e-6
+        Privacy parameter, in [0, 1). Zero gives pure differential privacy, with Laplace noise. With a positive
+        value, the default selection adds Gaussian noise to the estimate.
     random_state : None, int or numpy.random.Generator, default=None
         None draws exact noise from the operating system's entropy source. Any other value simulates
         reproducible noise: the result is then not private.
@@ -380,8 +380,6 @@ class SparseMean(ColumnEstimator[SparseMeanPlan], HasMissingCodes):
     """
 
     n_nonzero: int
-    epsilon: float = 1.0
-    delta: float = 1e-6
     clip: float
     std: Any
     std_bound: Any = None
@@ -392,6 +390,8 @@ class SparseMean(ColumnEstimator[SparseMeanPlan], HasMissingCodes):
     selection_share: float | None = None
     selection_clip: float | None = None
     missing: str = "error"
+    epsilon: float = 1.0
+    delta: float = 1e-6
     random_state: Any = None
     budget: Any = None
 

@@ -102,11 +102,6 @@ class PrivateVariance(PrivateSize, ColumnEstimator[PrivateVariancePlan], HasMiss
 
     Parameters
     ----------
-    epsilon : float, default=1.0
-        Privacy parameter. Must be positive.
-    delta : float, default=0.0
-        Privacy parameter, in [0, 1). Zero adds Laplace noise and gives pure differential privacy. A
-        positive value adds Gaussian noise.
     bounds : (low, high) or array-like of shape (n_features, 2), optional
         Public bounds of every column, known without the data. Entries outside are moved to the nearer bound. A
         mapping ``{column: (low, high)}`` or a data frame with one row per column is matched to the columns of ``X``
@@ -147,6 +142,11 @@ class PrivateVariance(PrivateSize, ColumnEstimator[PrivateVariancePlan], HasMiss
     neighbors : {"replace_one", "add_or_remove"}, default="replace_one"
         Neighboring datasets. "add_or_remove": one row is added or removed. The number of rows is then private, and is
         released as ``n_`` together with the sums. Not available with ``interval="normal"``.
+    epsilon : float, default=1.0
+        Privacy parameter. Must be positive.
+    delta : float, default=0.0
+        Privacy parameter, in [0, 1). Zero adds Laplace noise and gives pure differential privacy. A
+        positive value adds Gaussian noise.
     random_state : None, int or numpy.random.Generator, default=None
         None draws exact noise from the operating system's entropy source. Any other value simulates
         reproducible noise: the result is then not private.
@@ -199,8 +199,6 @@ class PrivateVariance(PrivateSize, ColumnEstimator[PrivateVariancePlan], HasMiss
     True
     """
 
-    epsilon: float = 1.0
-    delta: float = 0.0
     bounds: Any = None
     bounds_are: str = "clip"
     clip: Any = None
@@ -209,6 +207,8 @@ class PrivateVariance(PrivateSize, ColumnEstimator[PrivateVariancePlan], HasMiss
     interval: str = "moments"
     missing: str = "error"
     neighbors: Any = "replace_one"
+    epsilon: float = 1.0
+    delta: float = 0.0
     random_state: Any = None
     budget: Any = None
 

@@ -349,17 +349,17 @@ class PrivateDistribution(OneColumn[DistributionPlan], HasMissingCodes):
     bins : int, default=1024
         Number of cells of equal width if no step is declared. Many cells cost little: noise grows with the logarithm
         of their number.
-    epsilon : float, default=1.0
-        Privacy parameter. Must be positive.
-    delta : float, default=0.0
-        Privacy parameter, in [0, 1). 0 adds Laplace noise and gives pure differential privacy. A positive value adds
-        Gaussian noise, which is smaller for many cells.
     missing : {"error", "drop"}, default="error"
         Treatment of a missing or infinite entry. "error" raises `InvalidData`. "drop" leaves its row out. The cdf then
         describes the observed rows. Their number is released without additional privacy cost.
     missing_codes : sequence of numbers and text, optional
         Public codes of missing entries, such as ``[-999, "unk"]``, in all columns. Numbers are compared by value, words
         by text.
+    epsilon : float, default=1.0
+        Privacy parameter. Must be positive.
+    delta : float, default=0.0
+        Privacy parameter, in [0, 1). 0 adds Laplace noise and gives pure differential privacy. A positive value adds
+        Gaussian noise, which is smaller for many cells.
     random_state : None, int or numpy.random.Generator, default=None
         None draws exact noise. Any other value simulates noise: the result is then not private.
     budget : PrivacyBudget, optional
@@ -411,9 +411,9 @@ class PrivateDistribution(OneColumn[DistributionPlan], HasMissingCodes):
     bounds: Any = None
     step: float | None = None
     bins: int = 1024
+    missing: str = "error"
     epsilon: float = 1.0
     delta: float = 0.0
-    missing: str = "error"
     random_state: Any = None
     budget: Any = None
 

@@ -82,12 +82,6 @@ class PrivateMedian(OneColumn[MedianPlan], HasMissingCodes):
     step : float, optional
         Spacing of the data, from the lower bound on. Rows and the result are rounded to multiples of it. None: rows are
         rounded to a 2^20th of the range.
-    epsilon : float, default=1.0
-        Privacy parameter. Must be positive.
-    delta : float, default=1e-6
-        Privacy parameter, in [0, 1/2]. A positive value adds Laplace noise, as in the textbook. 0 gives pure
-        differential privacy, with noise from Student's t distribution with three degrees of freedom. For deltas below
-        about 1e-2, this noise is also smaller.
     confidence_level : float, optional
         Level of an interval for the median of these rows. None, the default: no interval, and the median uses all of
         epsilon. Otherwise a fifth of epsilon (two fifths if delta is 0) pays for a bound on the scale of the noise.
@@ -97,6 +91,12 @@ class PrivateMedian(OneColumn[MedianPlan], HasMissingCodes):
     missing_codes : sequence of numbers and text, optional
         Public codes of missing entries, such as ``[-999, "unk"]``, in all columns. Numbers are compared by value, words
         by text.
+    epsilon : float, default=1.0
+        Privacy parameter. Must be positive.
+    delta : float, default=1e-6
+        Privacy parameter, in [0, 1/2]. A positive value adds Laplace noise, as in the textbook. 0 gives pure
+        differential privacy, with noise from Student's t distribution with three degrees of freedom. For deltas below
+        about 1e-2, this noise is also smaller.
     random_state : None, int or numpy.random.Generator, default=None
         None draws exact noise. Any other value simulates noise: the result is then not private.
     budget : PrivacyBudget, optional
@@ -144,10 +144,10 @@ class PrivateMedian(OneColumn[MedianPlan], HasMissingCodes):
 
     bounds: Any = None
     step: float | None = None
-    epsilon: float = 1.0
-    delta: float = 1e-6
     confidence_level: float | None = None
     missing: str = "error"
+    epsilon: float = 1.0
+    delta: float = 1e-6
     random_state: Any = None
     budget: Any = None
 

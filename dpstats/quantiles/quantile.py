@@ -80,10 +80,6 @@ class PrivateQuantile(OneColumn[QuantilePlan], HasMissingCodes):
     step : float, optional
         Spacing of the data, such as 1 for counts. It must divide the range. Rows and results are rounded to multiples
         of it, from the lower bound on. Default: rows are rounded to a 2^20th of the range.
-    epsilon : float, default=1.0
-        Privacy parameter. Must be positive.
-    delta : float, default=0.0
-        Privacy parameter, in [0, 1). A positive value reduces the error of ``method="halving"`` only.
     confidence_level : float or None, default=0.95
         Level of each interval. The release chooses its limits for this level. None: no intervals, and smaller
         errors of many quantiles.
@@ -104,6 +100,10 @@ class PrivateQuantile(OneColumn[QuantilePlan], HasMissingCodes):
     missing_codes : sequence of numbers and text, optional
         Public codes of missing entries, such as ``[-999, "unk"]``, in all columns. Numbers are compared by value, words
         by text.
+    epsilon : float, default=1.0
+        Privacy parameter. Must be positive.
+    delta : float, default=0.0
+        Privacy parameter, in [0, 1). A positive value reduces the error of ``method="halving"`` only.
     random_state : None, int or numpy.random.Generator, default=None
         None draws exact noise. Any other value simulates noise: the result is then not private.
     budget : PrivacyBudget, optional
@@ -160,12 +160,12 @@ class PrivateQuantile(OneColumn[QuantilePlan], HasMissingCodes):
     q: Any = field(default=0.5, kw_only=False)
     bounds: Any = None
     step: float | None = None
-    epsilon: float = 1.0
-    delta: float = 0.0
     confidence_level: float | None = 0.95
     coverage: str = "regular"
     method: str = "auto"
     missing: str = "error"
+    epsilon: float = 1.0
+    delta: float = 0.0
     random_state: Any = None
     budget: Any = None
 

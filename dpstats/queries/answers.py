@@ -165,19 +165,19 @@ class WorkloadAnswers(HasEstimates, WorkloadRelease[WorkloadPlan]):
 
     Parameters
     ----------
-    domain : Domain, or declarations of one, optional
-        Attributes and their public levels. ``fit`` then takes rows. Without a domain, ``fit`` takes the counts of the
-        points of a universe.
     workload : int, sequence, or LinearQueries, default=2
         The queries. A number k stands for all tables of k attributes, and every cell of a table is a query. A sequence
         contains several such numbers, or the attributes of each table: ``[("age", "smokes"), ("age", "region")]``.
         For all other queries, give `LinearQueries`.
+    domain : Domain, or declarations of one, optional
+        Attributes and their public levels. ``fit`` then takes rows. Without a domain, ``fit`` takes the counts of the
+        points of a universe.
+    error : {"mean", "max"}, default="mean"
+        Error that the point answers minimize: the mean error, or the largest error.
     epsilon : float, default=1.0
         Privacy parameter. Must be positive.
     delta : float, default=1e-6
         Privacy parameter, in (0, 1).
-    error : {"mean", "max"}, default="mean"
-        Error that the point answers minimize: the mean error, or the largest error.
     random_state : None, int or numpy.random.Generator, default=None
         None draws exact noise. Any other value simulates noise: the result is then not private.
     budget : PrivacyBudget, optional

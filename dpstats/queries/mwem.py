@@ -265,10 +265,10 @@ class MarginalMWEM(HasEstimates, WorkloadRelease[MwemPlan]):
 
     Parameters
     ----------
-    domain : Domain, or declarations of one, optional
-        Attributes and their public levels, with at most 2^20 cells. ``fit`` then takes rows, or counts of the cells.
     workload : int or sequence, default=2
         Tables to answer, as in `WorkloadAnswers`.
+    domain : Domain, or declarations of one, optional
+        Attributes and their public levels, with at most 2^20 cells. ``fit`` then takes rows, or counts of the cells.
     rounds : int, optional
         Number of measured tables. None: between the number of attributes and the number of tables, larger if epsilon
         and n give less noise. ``plan(n).rounds`` reports it.

@@ -46,8 +46,8 @@ class _AnsweredFit(PrivateEstimator[Plan]):
 class WorkloadRelease(_AnsweredFit[Plan], ABC):
     """Base class of the estimators that answer queries known in advance."""
 
-    domain: Any = None
     workload: Any = 2
+    domain: Any = None
     epsilon: float = 1.0
     delta: float = 1e-6
     random_state: Any = None

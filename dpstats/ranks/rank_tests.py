@@ -174,9 +174,9 @@ class RankPlan(ReleasePlan):
 class RankTest(HasResult[RankTestResult], PrivateEstimator[RankPlan], HasMissingCodes, ABC):
     """Base class of the rank tests: one integer with discrete Laplace noise, and its simulated null distribution."""
 
-    epsilon: float = 1.0
     n_simulations: int = 9999
     missing: str = "error"
+    epsilon: float = 1.0
     random_state: Any = None
     budget: PrivacyBudget | None = None
 
@@ -257,10 +257,10 @@ class SignedRankTest(RankTest):
 
     Parameters
     ----------
-    epsilon : float, default=1.0
-        Privacy parameter. Must be positive. The test is purely private: delta is 0.
     n_simulations : int, default=9999
         Number of simulations of the null distribution. Their seed is public and fixed, and they are stored.
+    alternative : {"two-sided", "less", "greater"}, default="two-sided"
+        Alternative hypothesis: differences tend to differ from 0, to be less, or to be greater than 0.
     missing : {"error", "drop"}, default="error"
         Treatment of a row with a NaN or infinite value, or without a declared label. "error" raises `InvalidData`.
         "drop" leaves the row out: a part of epsilon counts the complete rows, and the test uses a random sample of
@@ -268,12 +268,12 @@ class SignedRankTest(RankTest):
     missing_codes : sequence of numbers and text, optional
         Public codes of missing entries, such as ``[-999, "unk"]``, in all columns. Numbers are compared by value, words
         by text.
+    epsilon : float, default=1.0
+        Privacy parameter. Must be positive. The test is purely private: delta is 0.
     random_state : None, int or numpy.random.Generator, default=None
         None draws exact noise. Any other value simulates noise: the result is then not private.
     budget : PrivacyBudget, optional
         Budget that every call of ``fit`` charges before it draws noise. Clones share it.
-    alternative : {"two-sided", "less", "greater"}, default="two-sided"
-        Alternative hypothesis: differences tend to differ from 0, to be less, or to be greater than 0.
 
     Attributes
     ----------
@@ -400,10 +400,19 @@ class MannWhitneyTest(GroupRankTest):
 
     Parameters
     ----------
-    epsilon : float, default=1.0
-        Privacy parameter. Must be positive. The test is purely private: delta is 0.
+    groups : pair of labels
+        Declared public labels.
+    sizes : None or pair of int, default=None
+        None: the sizes of the groups are private. Otherwise their public sizes, in the order of ``groups``. The group
+        of every row is then public, the guarantee protects its value, and the noise is smaller.
     n_simulations : int, default=9999
         Number of simulations of the null distribution. Their seed is public and fixed, and they are stored.
+    alternative : {"two-sided", "less", "greater"}, default="two-sided"
+        Alternative hypothesis: values of the first group tend to differ from, to be less, or to be greater than values
+        of the second.
+    smaller_fraction : float, default=0.5
+        Public guess of the fraction of rows in the smaller group, where sizes are private. The statistic has more power
+        for such groups. A wrong guess costs power, and the p-value stays valid.
     missing : {"error", "drop"}, default="error"
         Treatment of a row with a NaN or infinite value, or without a declared label. "error" raises `InvalidData`.
         "drop" leaves the row out: a part of epsilon counts the complete rows, and the test uses a random sample of
@@ -411,21 +420,12 @@ class MannWhitneyTest(GroupRankTest):
     missing_codes : sequence of numbers and text, optional
         Public codes of missing entries, such as ``[-999, "unk"]``, in all columns. Numbers are compared by value, words
         by text.
+    epsilon : float, default=1.0
+        Privacy parameter. Must be positive. The test is purely private: delta is 0.
     random_state : None, int or numpy.random.Generator, default=None
         None draws exact noise. Any other value simulates noise: the result is then not private.
     budget : PrivacyBudget, optional
         Budget that every call of ``fit`` charges before it draws noise. Clones share it.
-    groups : pair of labels
-        Declared public labels.
-    sizes : None or pair of int, default=None
-        None: the sizes of the groups are private. Otherwise their public sizes, in the order of ``groups``. The group
-        of every row is then public, the guarantee protects its value, and the noise is smaller.
-    alternative : {"two-sided", "less", "greater"}, default="two-sided"
-        Alternative hypothesis: values of the first group tend to differ from, to be less, or to be greater than values
-        of the second.
-    smaller_fraction : float, default=0.5
-        Public guess of the fraction of rows in the smaller group, where sizes are private. The statistic has more power
-        for such groups. A wrong guess costs power, and the p-value stays valid.
 
     Attributes
     ----------
@@ -563,8 +563,11 @@ class KruskalWallisTest(GroupRankTest):
 
     Parameters
     ----------
-    epsilon : float, default=1.0
-        Privacy parameter. Must be positive. The test is purely private: delta is 0.
+    groups : sequence of two labels or more
+        Declared public labels.
+    sizes : None or sequence of int, default=None
+        None: the sizes of the groups are private. Otherwise their public sizes, in the order of ``groups``. The group
+        of every row is then public, and the guarantee protects its value.
     n_simulations : int, default=9999
         Number of simulations of the null distribution. Their seed is public and fixed, and they are stored.
     missing : {"error", "drop"}, default="error"
@@ -574,15 +577,12 @@ class KruskalWallisTest(GroupRankTest):
     missing_codes : sequence of numbers and text, optional
         Public codes of missing entries, such as ``[-999, "unk"]``, in all columns. Numbers are compared by value, words
         by text.
+    epsilon : float, default=1.0
+        Privacy parameter. Must be positive. The test is purely private: delta is 0.
     random_state : None, int or numpy.random.Generator, default=None
         None draws exact noise. Any other value simulates noise: the result is then not private.
     budget : PrivacyBudget, optional
         Budget that every call of ``fit`` charges before it draws noise. Clones share it.
-    groups : sequence of two labels or more
-        Declared public labels.
-    sizes : None or sequence of int, default=None
-        None: the sizes of the groups are private. Otherwise their public sizes, in the order of ``groups``. The group
-        of every row is then public, and the guarantee protects its value.
 
     Attributes
     ----------

@@ -82,9 +82,9 @@ class Regression(HasEstimates, PrivateEstimator[SomePlan], HasMissingCodes, ABC)
     """
 
     x_bounds: Any = None
-    epsilon: float = 1.0
     fit_intercept: bool = True
     missing: str = "error"
+    epsilon: float = 1.0
     random_state: Any = None
     budget: Any = None
 

@@ -63,31 +63,27 @@ class PrivateLogisticRegression(ClassifierMixin, CurvedRegression, OffsetColumn[
 
     Parameters
     ----------
+    classes : pair, default=(0, 1)
+        The two values of the outcome, declared and not read from the data. Coefficients model the odds of the second.
     x_bounds : (low, high), or array of shape (n_features, 2)
         Public bounds of the columns, in their units, known without the data. Rows outside are not clipped but
         downweighted. A row more than four half-widths from the middle of the bounds in any column has weight 0. A
         mapping ``{column: (low, high)}`` or a data frame with one row per column is matched to the columns of ``X`` by
         name.
-    epsilon : float, default=1.0
-        Privacy parameter. Must be positive.
-    fit_intercept : bool, default=True
-        Whether the model has an intercept.
-    delta : float, default=1e-6
-        Privacy parameter, in (0, 1).
-    classes : pair, default=(0, 1)
-        The two values of the outcome, declared and not read from the data. Coefficients model the odds of the second.
-    offset : column name, optional
-        The column of a data frame that has the offset of each row: a known term of the log odds. Offsets can
-        also be given to ``fit``.
-    offset_bounds : (low, high), optional
-        Public bounds of the offsets. Offsets outside are clipped to the nearer bound, and the fraction of clipped
-        offsets is released. Required if rows have offsets.
     weights : column name, optional
         The column of a data frame that has the weight of each row. Weights can also be given to ``fit``.
     weight_bounds : (low, high), optional
         Public bounds of the weights, at least 0. Weights outside are clipped to the nearer bound. Required if rows have
         weights. A row counts with its weight over ``high``, so the noise is proportional to ``high`` over the mean
         weight.
+    offset : column name, optional
+        The column of a data frame that has the offset of each row: a known term of the log odds. Offsets can
+        also be given to ``fit``.
+    offset_bounds : (low, high), optional
+        Public bounds of the offsets. Offsets outside are clipped to the nearer bound, and the fraction of clipped
+        offsets is released. Required if rows have offsets.
+    fit_intercept : bool, default=True
+        Whether the model has an intercept.
     missing : {"error", "drop"}, default="error"
         Treatment of rows with a NaN or infinite entry, or with a missing outcome. "error" raises `InvalidData`, which
         reveals that such a row exists. "drop" leaves the row out, and spends one hundredth of the squared privacy
@@ -95,6 +91,10 @@ class PrivateLogisticRegression(ClassifierMixin, CurvedRegression, OffsetColumn[
     missing_codes : sequence of numbers and text, optional
         Public codes of missing entries, such as ``[-999, "unk"]``, in all columns. Numbers are compared by value, words
         by text.
+    epsilon : float, default=1.0
+        Privacy parameter. Must be positive.
+    delta : float, default=1e-6
+        Privacy parameter, in (0, 1).
     random_state : None, int or numpy.random.Generator, default=None
         None draws exact noise. Any other value simulates noise: the result is then not private.
     budget : PrivacyBudget, optional
@@ -508,28 +508,24 @@ class PrivateCountRegression(LogLinearRegression):
         downweighted. A row more than four half-widths from the middle of the bounds in any column has weight 0. A
         mapping ``{column: (low, high)}`` or a data frame with one row per column is matched to the columns of ``X`` by
         name.
-    epsilon : float, default=1.0
-        Privacy parameter. Must be positive.
-    fit_intercept : bool, default=True
-        Must be True.
-    delta : float, default=1e-6
-        Privacy parameter, in (0, 1).
     y_bounds : (0, high)
         Public bounds of the count. Larger counts are clipped, and the fraction of clipped counts is released.
-    exposure : column name, optional
-        The column of a data frame that has the exposure of each row, such as a time or a population.
-    exposure_bounds : (low, high), optional
-        Public bounds of the exposure, greater than 0. Exposures outside are clipped to the nearer bound, and the
-        fraction of clipped exposures is released. Required if rows have exposures.
-    overdispersion : float, default=1.0
-        Public constant alpha in the weights 1 / (1 + alpha mu) of rows with mean mu. 0 gives the weights of Poisson
-        regression. 1 gives less noise for nearly all counts, because large counts have less influence.
     weights : column name, optional
         The column of a data frame that has the weight of each row. Weights can also be given to ``fit``.
     weight_bounds : (low, high), optional
         Public bounds of the weights, at least 0. Weights outside are clipped to the nearer bound. Required if rows have
         weights. A row counts with its weight over ``high``, so the noise is proportional to ``high`` over the mean
         weight.
+    exposure : column name, optional
+        The column of a data frame that has the exposure of each row, such as a time or a population.
+    exposure_bounds : (low, high), optional
+        Public bounds of the exposure, greater than 0. Exposures outside are clipped to the nearer bound, and the
+        fraction of clipped exposures is released. Required if rows have exposures.
+    fit_intercept : bool, default=True
+        Must be True.
+    overdispersion : float, default=1.0
+        Public constant alpha in the weights 1 / (1 + alpha mu) of rows with mean mu. 0 gives the weights of Poisson
+        regression. 1 gives less noise for nearly all counts, because large counts have less influence.
     missing : {"error", "drop"}, default="error"
         Treatment of rows with a NaN or infinite entry, or with a missing outcome or exposure. "error" raises
         `InvalidData`, which reveals that such a row exists. "drop" leaves the row out, and spends one hundredth of the
@@ -537,6 +533,10 @@ class PrivateCountRegression(LogLinearRegression):
     missing_codes : sequence of numbers and text, optional
         Public codes of missing entries, such as ``[-999, "unk"]``, in all columns. Numbers are compared by value, words
         by text.
+    epsilon : float, default=1.0
+        Privacy parameter. Must be positive.
+    delta : float, default=1e-6
+        Privacy parameter, in (0, 1).
     random_state : None, int or numpy.random.Generator, default=None
         None draws exact noise. Any other value simulates noise: the result is then not private.
     budget : PrivacyBudget, optional
@@ -647,10 +647,10 @@ class PrivateGammaRegression(LogLinearRegression):
     ----------
     x_bounds, epsilon, fit_intercept, delta, exposure, exposure_bounds, weights, weight_bounds, missing, missing_codes
         The same as in `PrivateCountRegression`.
-    random_state, budget
-        The same as in `PrivateCountRegression`.
     y_bounds : (0, high)
         Public bounds of the amount. Larger amounts are clipped, and the fraction of clipped amounts is released.
+    random_state, budget
+        The same as in `PrivateCountRegression`.
 
     Attributes
     ----------

@@ -327,15 +327,29 @@ class PrivateLinearRegression(FactorColumns[RegressionPlan], NewtonSteps, LeastS
         downweighted, as are all rows far from the others. A row more than four half-widths from the middle of the
         bounds in any column has weight 0. A mapping ``{column: (low, high)}`` or a data frame with one row per column
         is matched to the columns of ``X`` by name.
-    epsilon : float, default=1.0
-        Privacy parameter. Must be positive.
-    fit_intercept : bool, default=True
-        Whether the model has an intercept.
     y_bounds : (low, high)
         Public bounds of the outcome. Outcomes outside are clipped to the nearer bound, and the fraction of clipped
         outcomes is released.
-    delta : float, default=1e-6
-        Privacy parameter, in (0, 1).
+    weights : column name, optional
+        The column of a data frame that has the weight of each row. Weights can also be given to ``fit``.
+    weight_bounds : (low, high), optional
+        Public bounds of the weights, at least 0. Weights outside are clipped to the nearer bound. Required if rows have
+        weights. A row counts with its weight over ``high``, so the noise is proportional to ``high`` over the mean
+        weight.
+    offset : column name, optional
+        The column of a data frame that has the offset of each row: a known part of the outcome, which is
+        subtracted. Offsets can also be given to ``fit``.
+    offset_bounds : (low, high), optional
+        Public bounds of the offsets. Offsets outside are clipped to the nearer bound, and the fraction of clipped
+        offsets is released. Required if rows have offsets.
+    factors : mapping {column name: levels}, optional
+        Columns of ``X`` with labels, and their public levels, such as ``{"arm": ["control", "a", "b"]}``. The first
+        level is the reference. A column of yes and no has the levels ``[False, True]`` or ``[0, 1]``. Levels may be
+        rare: see the notes. Several factors may have at most 16 combinations of levels. ``X`` must be a data frame, a
+        file or a relation, and have at least one column of numbers. A row with an undeclared or missing label adds
+        nothing to the fit.
+    fit_intercept : bool, default=True
+        Whether the model has an intercept.
     cov_type : {"HC", "nonrobust"}, default="HC"
         Covariance that standard errors use:
 
@@ -345,24 +359,6 @@ class PrivateLinearRegression(FactorColumns[RegressionPlan], NewtonSteps, LeastS
 
         Both divide by n - p rows, as "HC1" does. Intervals use Student's t with n - p degrees of freedom, or with two
         fifths of them where a robust covariance is estimated. Joint tests then use Hotelling's T^2.
-    factors : mapping {column name: levels}, optional
-        Columns of ``X`` with labels, and their public levels, such as ``{"arm": ["control", "a", "b"]}``. The first
-        level is the reference. A column of yes and no has the levels ``[False, True]`` or ``[0, 1]``. Levels may be
-        rare: see the notes. Several factors may have at most 16 combinations of levels. ``X`` must be a data frame, a
-        file or a relation, and have at least one column of numbers. A row with an undeclared or missing label adds
-        nothing to the fit.
-    offset : column name, optional
-        The column of a data frame that has the offset of each row: a known part of the outcome, which is
-        subtracted. Offsets can also be given to ``fit``.
-    offset_bounds : (low, high), optional
-        Public bounds of the offsets. Offsets outside are clipped to the nearer bound, and the fraction of clipped
-        offsets is released. Required if rows have offsets.
-    weights : column name, optional
-        The column of a data frame that has the weight of each row. Weights can also be given to ``fit``.
-    weight_bounds : (low, high), optional
-        Public bounds of the weights, at least 0. Weights outside are clipped to the nearer bound. Required if rows have
-        weights. A row counts with its weight over ``high``, so the noise is proportional to ``high`` over the mean
-        weight.
     missing : {"error", "drop"}, default="error"
         Treatment of rows with a NaN or infinite entry, or with a missing outcome. "error" raises `InvalidData`, which
         reveals that such a row exists. "drop" leaves the row out, and spends one hundredth of the squared privacy
@@ -370,6 +366,10 @@ class PrivateLinearRegression(FactorColumns[RegressionPlan], NewtonSteps, LeastS
     missing_codes : sequence of numbers and text, optional
         Public codes of missing entries, such as ``[-999, "unk"]``, in all columns. Numbers are compared by value, words
         by text.
+    epsilon : float, default=1.0
+        Privacy parameter. Must be positive.
+    delta : float, default=1e-6
+        Privacy parameter, in (0, 1).
     random_state : None, int or numpy.random.Generator, default=None
         None draws exact noise. Any other value simulates noise: the result is then not private.
     budget : PrivacyBudget, optional

@@ -91,13 +91,13 @@ class PrivateStatistic(HasEstimates, PrivateEstimator[StatisticPlan], HasMissing
         Takes a block of rows, and their outcomes if it has a second required argument, and returns
         ``n_outputs`` numbers. A block is a data frame of pandas if the columns have names, and otherwise an
         array; all entries are float64. Its value must depend only on the rows of its block: see Notes.
+    n_outputs : int, default=1
+        Number of values that the function returns. Every output gets its part of epsilon: ask for the number
+        that matters.
     bounds : (low, high), or sequence of n_outputs pairs, default=(-100, 100)
         Public box that holds the values, on the scale of the link if there is one. It may be wide: with 80
         blocks times epsilon and more, bounds that are 100,000 times wider than the values of blocks vary cost
         little.
-    n_outputs : int, default=1
-        Number of values that the function returns. Every output gets its part of epsilon: ask for the number
-        that matters.
     blocks : int or "auto", default="auto"
         Number of blocks of rows.
     parameters : int, default=1
@@ -121,16 +121,16 @@ class PrivateStatistic(HasEstimates, PrivateEstimator[StatisticPlan], HasMissing
     unit : column name, optional
         Names the person, say, that each row belongs to. Blocks then consist of units with all their rows. The
         guarantee protects units, and their number is public.
+    time_limit : float, optional
+        Seconds of CPU time of a block, from 0.001 to 1e6. A block that takes longer fails.
+    n_jobs : int, default=1
+        Processes that compute blocks; -1 is one per core.
     missing : {"error", "drop"}, default="error"
         "drop" leaves a row with a missing entry out of its block, which then has fewer rows. Where many are
         missing, give fewer ``blocks``.
     missing_codes : sequence of numbers and text, optional
         Public codes of missing entries, such as ``[-999, "unk"]``, in all columns. Numbers are compared by value, words
         by text.
-    time_limit : float, optional
-        Seconds of CPU time of a block, from 0.001 to 1e6. A block that takes longer fails.
-    n_jobs : int, default=1
-        Processes that compute blocks; -1 is one per core.
     epsilon : float, default=1.0
     delta : float, default=0.0
         Positive allows Gaussian noise, which is less for several outputs.
@@ -190,8 +190,8 @@ class PrivateStatistic(HasEstimates, PrivateEstimator[StatisticPlan], HasMissing
     """
 
     function: Callable[..., Any] = field(kw_only=False)
-    bounds: Any = (-100.0, 100.0)
     n_outputs: int = 1
+    bounds: Any = (-100.0, 100.0)
     blocks: int | str = "auto"
     parameters: int = 1
     skewness: float = 8.0
@@ -200,9 +200,9 @@ class PrivateStatistic(HasEstimates, PrivateEstimator[StatisticPlan], HasMissing
     resolution: float | None = None
     link: str | None = None
     unit: Any = None
-    missing: str = "error"
     time_limit: float | None = None
     n_jobs: int = 1
+    missing: str = "error"
     epsilon: float = 1.0
     delta: float = 0.0
     random_state: Any = None

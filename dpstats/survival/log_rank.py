@@ -188,8 +188,8 @@ class LogRankTest(_Fitted):
     ----------
     groups : sequence
         The labels of the groups: public, distinct and declared, two or more.
-    unknown : {"error", "ignore"}, default="error"
-        What happens to rows of other labels: they are refused, or count in no comparison.
+    by, time, event, unit, censored, entry
+        As for `PrivateSurvival`.
     horizon : float
         The end of follow-up; public. Later times count as censored at the horizon.
     edges, bins
@@ -197,10 +197,10 @@ class LogRankTest(_Fitted):
     rho, gamma : float, default=0
         Fleming and Harrington's weights S^rho (1 - S)^gamma. 0 and 0 is the log-rank test, rho = 1 weighs early and
         gamma = 1 late differences.
-    by, time, event, unit, censored, entry
-        As for `PrivateSurvival`.
     discrete : bool, default=False
         As for `PrivateSurvival`: True if events happen at the edges only.
+    unknown : {"error", "ignore"}, default="error"
+        What happens to rows of other labels: they are refused, or count in no comparison.
     epsilon : float, default=1.0
         Privacy parameter. Must be positive.
     delta : float, default=0.0
@@ -258,21 +258,21 @@ class LogRankTest(_Fitted):
     """
 
     groups: Any = None
-    unknown: str = "error"
+    by: Any = None
+    time: Any = None
+    event: Any = None
     horizon: Any = None
     edges: Any = None
     bins: Any = None
     rho: float = 0.0
     gamma: float = 0.0
-    by: Any = None
-    epsilon: float = 1.0
-    delta: float = 0.0
-    time: Any = None
-    event: Any = None
     unit: Any = None
     censored: Any = 0
     entry: Any = None
     discrete: bool = False
+    unknown: str = "error"
+    epsilon: float = 1.0
+    delta: float = 0.0
     random_state: Any = None
     budget: Any = None
 

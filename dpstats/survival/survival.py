@@ -59,6 +59,13 @@ class PrivateSurvival(ComparesCurves):
 
     Parameters
     ----------
+    groups : sequence, optional
+        The labels of the groups: public, distinct and declared. They cost nothing: a subject is in one group. A row of
+        no declared group is refused.
+    by : column name, optional
+        The column of a data frame that has the group of each row.
+    time, event : column names, optional
+        The columns of a data frame that have the times and the events.
     horizon : float
         The time up to which the curve is released, in the units of the times; public. Later times count as censored at
         the horizon.
@@ -68,19 +75,8 @@ class PrivateSurvival(ComparesCurves):
         of 0, the first bin is time 0. Otherwise events at time 0 count in the bin after it.
     bins : int, optional
         Number of bins of equal width. By default 8 to 50, from the number of rows and epsilon.
-    by : column name, optional
-        The column of a data frame that has the group of each row.
-    groups : sequence, optional
-        The labels of the groups: public, distinct and declared. They cost nothing: a subject is in one group. A row of
-        no declared group is refused.
     causes : sequence, optional
         The values of ``event`` that are an event, one or several competing causes. The default is 1.
-    epsilon : float, default=1.0
-        Privacy parameter. Must be positive.
-    delta : float, default=0.0
-        0 adds discrete Laplace noise, in (0, 1) Gaussian noise.
-    time, event : column names, optional
-        The columns of a data frame that have the times and the events.
     unit : column name, optional
         The subject of each row. A subject with several rows is refused.
     censored : default=0
@@ -91,6 +87,10 @@ class PrivateSurvival(ComparesCurves):
         Whether events happen at the edges only (at monthly visits, say). A row that is censored between two edges then
         counts as censored at the earlier one, and an event between two edges as at the later one. Curves are steps, and
         restricted means have no grid term.
+    epsilon : float, default=1.0
+        Privacy parameter. Must be positive.
+    delta : float, default=0.0
+        0 adds discrete Laplace noise, in (0, 1) Gaussian noise.
     random_state : None, int or numpy.random.Generator, default=None
         None draws exact noise. Any other value simulates noise: the result is then not private.
     budget : PrivacyBudget, optional
@@ -159,20 +159,20 @@ class PrivateSurvival(ComparesCurves):
     True
     """
 
+    groups: Any = None
+    by: Any = None
+    time: Any = None
+    event: Any = None
     horizon: Any = None
     edges: Any = None
     bins: Any = None
-    by: Any = None
-    groups: Any = None
     causes: Any = None
-    epsilon: float = 1.0
-    delta: float = 0.0
-    time: Any = None
-    event: Any = None
     unit: Any = None
     censored: Any = 0
     entry: Any = None
     discrete: bool = False
+    epsilon: float = 1.0
+    delta: float = 0.0
     random_state: Any = None
     budget: Any = None
 

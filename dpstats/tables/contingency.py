@@ -87,12 +87,6 @@ class ContingencyTable(PrivateSize, ComparesGroups, HasEstimates, PrivateEstimat
         Public levels of every attribute, at least two each, by name or in the order of the columns. Declare them; never
         read them off the data. An entry belongs to the level that it equals, as for `Histogram`. None or NaN is the
         level of the missing entries.
-    epsilon : float, default=1.0
-        Privacy parameter. Must be positive.
-    delta : float, default=0.0
-        Privacy parameter, in [0, 1). 0 adds discrete Laplace noise of scale 2/epsilon to every cell, regardless of
-        their number: the choice for a single table. A positive value adds Gaussian noise. It is larger, but suits
-        budgets that compose many releases with ``method="gdp"`` or "zcdp".
     unknown : {"error", "drop"}, default="error"
         Treatment of rows with an undeclared entry. "error" raises `InvalidData`, which reveals that such a row exists.
         "drop" counts the row in no cell. The number of such rows is then released together with the cells, without
@@ -100,6 +94,12 @@ class ContingencyTable(PrivateSize, ComparesGroups, HasEstimates, PrivateEstimat
     neighbors : {"replace_one", "add_or_remove"}, default="replace_one"
         Neighboring datasets. "add_or_remove": one row is added or removed. The number of rows is then private, and the
         Laplace noise has half the scale. Rows in no cell are not counted.
+    epsilon : float, default=1.0
+        Privacy parameter. Must be positive.
+    delta : float, default=0.0
+        Privacy parameter, in [0, 1). 0 adds discrete Laplace noise of scale 2/epsilon to every cell, regardless of
+        their number: the choice for a single table. A positive value adds Gaussian noise. It is larger, but suits
+        budgets that compose many releases with ``method="gdp"`` or "zcdp".
     random_state : None, int or numpy.random.Generator, default=None
         None draws exact noise. Any other value simulates noise: the result is then not private.
     budget : PrivacyBudget, optional
@@ -163,10 +163,10 @@ class ContingencyTable(PrivateSize, ComparesGroups, HasEstimates, PrivateEstimat
     """
 
     levels: Any = None
-    epsilon: float = 1.0
-    delta: float = 0.0
     unknown: str = "error"
     neighbors: Any = "replace_one"
+    epsilon: float = 1.0
+    delta: float = 0.0
     random_state: Any = None
     budget: PrivacyBudget | None = None
 

@@ -95,12 +95,6 @@ class PrivateProportion(PrivateSize, HasEstimates, PrivateEstimator[ProportionPl
 
     Parameters
     ----------
-    epsilon : float, default=1.0
-        Privacy parameter. Must be positive.
-    delta : float, default=0.0
-        Privacy parameter, in [0, 1). 0 adds discrete Laplace noise of scale 1/epsilon to the count: the choice for a
-        single proportion. A positive value adds Gaussian noise. It is larger, but suits budgets that compose many
-        releases with ``method="gdp"`` or "zcdp".
     missing : {"error", "drop"}, default="error"
         Treatment of a missing entry. "error" raises `InvalidData`. "drop" leaves the row out. The proportion of the
         observed rows then uses noisy counts of ones and of zeros, each with twice the Laplace scale.
@@ -110,6 +104,12 @@ class PrivateProportion(PrivateSize, HasEstimates, PrivateEstimator[ProportionPl
     neighbors : {"replace_one", "add_or_remove"}, default="replace_one"
         Neighboring datasets. "add_or_remove": one row is added or removed. The number of rows is then private, and the
         proportion uses noisy counts of ones and of zeros, each with Laplace scale 1/epsilon.
+    epsilon : float, default=1.0
+        Privacy parameter. Must be positive.
+    delta : float, default=0.0
+        Privacy parameter, in [0, 1). 0 adds discrete Laplace noise of scale 1/epsilon to the count: the choice for a
+        single proportion. A positive value adds Gaussian noise. It is larger, but suits budgets that compose many
+        releases with ``method="gdp"`` or "zcdp".
     random_state : None, int or numpy.random.Generator, default=None
         None draws exact noise. Any other value simulates noise: the result is then not private.
     budget : PrivacyBudget, optional
@@ -173,10 +173,10 @@ class PrivateProportion(PrivateSize, HasEstimates, PrivateEstimator[ProportionPl
     True
     """
 
-    epsilon: float = 1.0
-    delta: float = 0.0
     missing: str = "error"
     neighbors: Any = "replace_one"
+    epsilon: float = 1.0
+    delta: float = 0.0
     random_state: Any = None
     budget: PrivacyBudget | None = None
 

@@ -27,13 +27,11 @@ class FunctionalMechanismRegression(FromMoments):
         Public bounds of the columns, in their units, known without the data. Rows outside are not clipped but
         downweighted, as are rows far from the middle in many columns at once. A mapping ``{column: (low, high)}`` or
         a data frame with one row per column is matched to the columns of ``X`` by name.
-    epsilon : float, default=1.0
-        Privacy parameter. Must be positive; delta is 0.
-    fit_intercept : bool, default=True
-        Whether the model has an intercept.
     y_bounds : (low, high)
         Public bounds of the outcome. Outcomes outside are clipped to the nearer bound, and the fraction of clipped
         outcomes is released.
+    fit_intercept : bool, default=True
+        Whether the model has an intercept.
     missing : {"error", "drop"}, default="error"
         Treatment of rows with a NaN or infinite entry or outcome. "error" raises `InvalidData`, which reveals that such
         a row exists. "drop" leaves the row out, without additional privacy cost; the number of used rows is then
@@ -41,6 +39,8 @@ class FunctionalMechanismRegression(FromMoments):
     missing_codes : sequence of numbers and text, optional
         Public codes of missing entries, such as ``[-999, "unk"]``, in all columns. Numbers are compared by value, words
         by text.
+    epsilon : float, default=1.0
+        Privacy parameter. Must be positive; delta is 0.
     random_state : None, int or numpy.random.Generator, default=None
         None draws exact noise. Any other value simulates noise: the result is then not private.
     budget : PrivacyBudget, optional

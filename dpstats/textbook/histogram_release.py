@@ -44,10 +44,10 @@ class _SyntheticFit(PrivateEstimator[Plan]):
 class HistogramRelease(_SyntheticFit[Plan], ABC):
     """Base class of the estimators that release a distribution on a finite universe."""
 
+    domain: Any = None
+    beta: float = 0.05
     epsilon: float = 1.0
     delta: float = 0.0
-    beta: float = 0.05
-    domain: Any = None
     random_state: Any = None
     budget: PrivacyBudget | None = None
 

@@ -322,6 +322,8 @@ class IterativeConstruction(BoundedAnswers[ConstructionPlan]):
     ----------
     queries : LinearQueries, or array of shape (n_queries, size)
         Public queries.
+    domain : Domain, or what makes one, optional
+        Domain of the rows, to count rows and to draw synthetic ones. Without it, ``fit`` takes a histogram.
     accuracy : float, optional
         Target for the error of every answer, as a proportion of the rows. The fit stops when it is reached. None, or a
         target that these sizes do not allow, is replaced by the smallest possible one. ``plan(n).error_bound`` reports
@@ -340,11 +342,6 @@ class IterativeConstruction(BoundedAnswers[ConstructionPlan]):
     max_updates : int, optional
         Number of rounds with an update, instead of a number that is always sufficient. Fewer rounds have less noise,
         but no error bound before the fit. The bound of the result is valid in any case.
-    epsilon : float, default=1.0
-        Privacy parameter. Must be positive.
-    delta : float, default=0.0
-        Privacy parameter, in [0, 1). With 0 the pure costs of the rounds add up. With a positive value the noise grows
-        with the square root of the number of rounds.
     beta : float, default=0.05
         Probability that ``error_bound_`` does not hold.
     calibration : {"exact", "textbook"}, default="exact"
@@ -352,8 +349,11 @@ class IterativeConstruction(BoundedAnswers[ConstructionPlan]):
         (docs/errata.md).
     progress : bool, default=False
         Whether to show a progress bar.
-    domain : Domain, or what makes one, optional
-        Domain of the rows, to count rows and to draw synthetic ones. Without it, ``fit`` takes a histogram.
+    epsilon : float, default=1.0
+        Privacy parameter. Must be positive.
+    delta : float, default=0.0
+        Privacy parameter, in [0, 1). With 0 the pure costs of the rounds add up. With a positive value the noise grows
+        with the square root of the number of rounds.
     random_state : None, int or numpy.random.Generator, default=None
         None draws exact noise. Any other value simulates noise: the result is then not private.
     budget : PrivacyBudget, optional

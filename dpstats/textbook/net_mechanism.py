@@ -177,21 +177,21 @@ class NetMechanism(_Databases):
     ----------
     queries : LinearQueries, or array of shape (n_queries, size)
         Public queries. The release answers all of them.
+    domain : Domain, or what makes one, optional
+        Domain of the rows, to count rows and to draw synthetic ones. Without it, ``fit`` takes a histogram.
     net : array of shape (n_databases, size), optional
         Public databases to choose from, as counts or proportions. None: the estimator builds a net with the given
         ``accuracy``, for small universes.
     accuracy : float, optional
         Error of the net: for any data, one of its databases answers all queries with at most this error. Required to
         build a net. For a given ``net`` without an accuracy, ``error_bound_`` is 1.
+    beta : float, default=0.05
+        Probability that ``error_bound_`` does not hold.
     epsilon : float, default=1.0
         Privacy parameter. Must be positive.
     delta : float, default=0.0
         Privacy parameter, in [0, 1). The mechanism is purely private. A positive delta slightly improves the accuracy
         at the same epsilon.
-    beta : float, default=0.05
-        Probability that ``error_bound_`` does not hold.
-    domain : Domain, or what makes one, optional
-        Domain of the rows, to count rows and to draw synthetic ones. Without it, ``fit`` takes a histogram.
     random_state : None, int or numpy.random.Generator, default=None
         None draws exact noise. Any other value simulates noise: the result is then not private.
     budget : PrivacyBudget, optional

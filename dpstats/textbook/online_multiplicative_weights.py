@@ -420,24 +420,24 @@ class OnlineMultiplicativeWeights(HistogramRelease[OnlinePlan]):
         Maximal number of queries. The error bound holds for all of them.
     queries : LinearQueries, optional
         Declared queries, so that `answer` also accepts the index of one.
+    domain : Domain, or what makes one, optional
+        Domain of the rows, to count rows and to draw synthetic ones. Without it, ``fit`` takes a histogram.
     accuracy : float, optional
         Target for the error of every answer, as a proportion of the rows. None, or a target that these sizes do not
         allow, is replaced by the smallest possible one. ``plan(n, size).error_bound`` reports it before the fit.
     max_updates : int, optional
         Maximal number of queries answered from the data. The stream ends with the last one. A small number gives less
         noise, and the bound holds until the stream ends. None: more than there can be, so that the stream does not end.
-    epsilon : float, default=1.0
-        Privacy parameter of the whole stream. Must be positive.
-    delta : float, default=0.0
-        Privacy parameter, in [0, 1). 0 uses one noisy threshold for the whole stream. With a positive value each update
-        may have a separate threshold, and the noise grows with the square root of the number of updates.
     beta : float, default=0.05
         Probability that ``error_bound_`` does not hold.
     calibration : {"exact", "textbook"}, default="exact"
         "textbook" uses the printed constants, if they are private: 8 times as many updates, with the printed threshold,
         noise and rate.
-    domain : Domain, or what makes one, optional
-        Domain of the rows, to count rows and to draw synthetic ones. Without it, ``fit`` takes a histogram.
+    epsilon : float, default=1.0
+        Privacy parameter of the whole stream. Must be positive.
+    delta : float, default=0.0
+        Privacy parameter, in [0, 1). 0 uses one noisy threshold for the whole stream. With a positive value each update
+        may have a separate threshold, and the noise grows with the square root of the number of updates.
     random_state : None, int or numpy.random.Generator, default=None
         None draws exact noise. Any other value simulates noise: the result is then not private.
     budget : PrivacyBudget, optional

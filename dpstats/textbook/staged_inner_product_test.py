@@ -107,18 +107,18 @@ class StagedInnerProductTest(ExtensionTest):
         a single stage at moderate sizes.
     distance : float, optional
         The alternative of ``calibration="textbook"``, whose last threshold is n(n-1) distance^2/4.
-    epsilon : float, default=1.0
-        Total.
     level : float, default=0.05
     calibration : {"monte_carlo", "textbook"}, default="monte_carlo"
         "textbook" uses the printed thresholds: private, but with almost no power.
+    n_calibration, cache_dir, n_jobs, progress, random_state, budget
+        The same as in `RowDistanceTest`.
     missing : {"error", "drop"}, default="error"
         "drop" as for `RowDistanceTest`. A missing row has no signs. An entry at its mean counts as +1.
     missing_codes : sequence of numbers and text, optional
         Public codes of missing entries, such as ``[-999, "unk"]``, in all columns. Numbers are compared by value, words
         by text.
-    n_calibration, cache_dir, n_jobs, progress, random_state, budget
-        The same as in `RowDistanceTest`.
+    epsilon : float, default=1.0
+        Total.
 
     Attributes
     ----------
