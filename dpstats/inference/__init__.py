@@ -10,16 +10,27 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from dpstats.inference.estimates import Estimates, HasEstimates, Test
-    from dpstats.inference.results import ConfidenceInterval, JointTest, Summary, TermTests
+    from dpstats.inference.reports import Page
+    from dpstats.inference.results import (
+        ConfidenceInterval,
+        JointTest,
+        Summary,
+        TermTests,
+        about_missing,
+        with_missing,
+    )
 
 _HOME = {
     "ConfidenceInterval": "dpstats.inference.results",
     "Estimates": "dpstats.inference.estimates",
     "HasEstimates": "dpstats.inference.estimates",
     "JointTest": "dpstats.inference.results",
+    "Page": "dpstats.inference.reports",
     "Summary": "dpstats.inference.results",
     "TermTests": "dpstats.inference.results",
     "Test": "dpstats.inference.estimates",
+    "about_missing": "dpstats.inference.results",
+    "with_missing": "dpstats.inference.results",
 }
 
 __all__ = [
@@ -27,9 +38,12 @@ __all__ = [
     "Estimates",
     "HasEstimates",
     "JointTest",
+    "Page",
     "Summary",
     "TermTests",
     "Test",
+    "about_missing",
+    "with_missing",
 ]
 
 
