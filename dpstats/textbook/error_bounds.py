@@ -133,7 +133,7 @@ def build_net(queries: LinearQueries, accuracy: float) -> Numbers:
     Examples
     --------
     >>> from dpstats.queries import LinearQueries
-    >>> from dpstats.textbook.error_bounds import build_net
+    >>> from dpstats.textbook import build_net
     >>> build_net(LinearQueries.from_matrix([[1, 0]]), 0.25).tolist()
     [[1.0, 0.0], [0.5, 0.5], [0.0, 1.0]]
     """
@@ -212,7 +212,7 @@ class AccuracyBound:
 
     Examples
     --------
-    >>> from dpstats.textbook.error_bounds import small_db_bound
+    >>> from dpstats.textbook import small_db_bound
     >>> print(small_db_bound(10_000, size=16, n_queries=20, epsilon=1.0))
     every answer is within 0.0201 of the data's, but for probability 0.05 (theorem 4.5, tightened)
     """
