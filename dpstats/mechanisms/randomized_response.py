@@ -151,7 +151,7 @@ class RandomizedResponse(Mechanism):
 
     Notes
     -----
-    Warner (1965); section 3.2 of the foundations text, whose two coins are `from_coins`.
+    Warner (1965); section 3.2 of the foundations text (docs/sources.md), whose two coins are `from_coins`.
 
     Examples
     --------

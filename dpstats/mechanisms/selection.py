@@ -252,8 +252,8 @@ class ExponentialMechanism(_SelectOne):
 
     Notes
     -----
-    Section 3.4 of the foundations text; accuracy is its theorem 3.11. The sampler takes the largest of
-    utilities plus Gumbel noise, which has the same distribution.
+    Section 3.4 of the foundations text (docs/sources.md); accuracy is its theorem 3.11. The sampler takes the largest
+    of utilities plus Gumbel noise, which has the same distribution.
 
     Examples
     --------

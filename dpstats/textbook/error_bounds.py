@@ -106,6 +106,24 @@ def net_accuracy(m: int, queries: LinearQueries) -> float:
     return min(1.0, math.sqrt(math.log(2 * queries.n_queries) / (2 * m)), queries.size / (4 * m))
 
 
+_FEW_DATABASES = 20_000
+"""Databases of a net that nobody asked for, at most: a round with the median of these takes a second."""
+
+
+def default_net(queries: LinearQueries, accuracy: float) -> tuple[Numbers, float]:
+    """Return a net and its accuracy: the given one if few databases have it, and otherwise the best one of few."""
+    if n_multisets(queries.size, database_size(accuracy, queries)) <= _FEW_DATABASES:
+        return build_net(queries, accuracy), accuracy
+    m = 1
+    while n_multisets(queries.size, m + 1) <= _FEW_DATABASES:
+        m += 1
+    possible = net_accuracy(m, queries)
+    if possible >= VACUOUS:
+        # Such a net is no better than the answer 1/2 to every query. The refusal says how many databases are missing.
+        return build_net(queries, accuracy), accuracy
+    return multisets(queries.size, m) / m, possible
+
+
 def build_net(queries: LinearQueries, accuracy: float) -> Numbers:
     """Return a net: for any data, one of its distributions answers all queries within ``accuracy``.
 
@@ -199,7 +217,7 @@ VACUOUS_NOTE = "The error bound is vacuous: the answer 1/2 to every query is nev
 
 @dataclass(frozen=True, slots=True)
 class AccuracyBound:
-    """A bound on the largest error of all answers.
+    """A bound on the largest error of all answers, with the theorem that proves it (docs/sources.md).
 
     Attributes
     ----------

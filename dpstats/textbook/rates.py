@@ -7,13 +7,13 @@ from dataclasses import dataclass
 
 from dpstats.data.parameters import check_integer, check_real
 
-# The theorems have unspecified constants, so these numbers compare designs and say which term dominates. They are no
-# sample sizes: `required_samples` has those. The studies of validation/results/rates.md estimate the constants.
+# The theorems have unspecified constants, so these numbers compare designs and say which term dominates. For sample
+# sizes use `required_samples`. The studies of validation/results/rates.md estimate the constants.
 
 
 @dataclass(frozen=True, slots=True)
 class Rate:
-    """The terms of a rate, each without its constant.
+    """The terms of a rate, each without its constant (docs/sources.md).
 
     Attributes
     ----------

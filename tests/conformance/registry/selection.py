@@ -129,6 +129,7 @@ def entries() -> Iterator[Entry]:
             ),
         ),
     )
+
     def noisy_counts(rng: Any, budget: Any = None) -> ReportNoisyMax:
         return ReportNoisyMax(1.0, 1.0, monotone=True, neighbors=add, random_state=rng, budget=budget)
 
