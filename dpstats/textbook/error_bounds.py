@@ -316,6 +316,8 @@ def net_bound(
         Rows, and databases of the net.
     net_error : float
         Largest distance between the answers of the data and the answers of the best database in the net.
+    epsilon, beta : float
+        Privacy parameter, and the probability that the bound does not hold.
     """
     n, count = _sizes(n_samples, n_databases)
     epsilon, beta = _privacy(epsilon, beta)

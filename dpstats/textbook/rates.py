@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 from dpstats.data.parameters import check_integer, check_real
 
-# The theorems have unspecified constants, so these numbers compare designs and say which term dominates. For sample
-# sizes use `required_samples`. The studies of validation/results/rates.md estimate the constants.
+# The theorems have unspecified constants, so these numbers compare designs and say which term dominates.
+# `required_samples` computes sample sizes. The studies of validation/results/rates.md estimate the constants.
 
 
 @dataclass(frozen=True, slots=True)

@@ -177,13 +177,13 @@ def test_wrong_parameters_are_refused(options: dict[str, object], message: str) 
 
 
 def test_the_median_builds_a_net_that_it_can_list_where_no_accuracy_is_stated() -> None:
-    # A net of accuracy 0.05 on eight points has 62,891,499 databases. On four points it is small.
+    # A net of accuracy 0.05 on eight points has 62,891,499 databases. On three points it is small.
     plan = IterativeConstruction(queries=np.eye(8)[:6], update="median", random_state=0).plan(1000)
     assert isinstance(plan.rule, Median) and len(plan.rule.net) <= 20_000
     assert plan.rule.net_error == pytest.approx(8 / (4 * 10))
-    small = IterativeConstruction(queries=np.eye(4), update="median", random_state=0).plan(1000)
+    small = IterativeConstruction(queries=np.eye(3), update="median", random_state=0).plan(1000)
     assert isinstance(small.rule, Median) and small.rule.net_error == 0.05
-    with pytest.raises(InvalidParameter, match="databases of .* rows on 64 points"):
+    with pytest.raises(InvalidParameter, match=r"databases of .* rows on 64 points"):
         IterativeConstruction(queries=np.eye(64), update="median").plan(1000)
     with pytest.raises(InvalidParameter, match="62,891,499 databases"):
         IterativeConstruction(queries=np.eye(8), update="median", accuracy=0.2).plan(1000)
