@@ -398,7 +398,7 @@ def _() -> Numbers:
     sigma = root(2 * log(1.25 / 1e-5))
     return [
         (sigma / 0.5, GaussianMechanism(1.0, 0.5, 1e-5).sigma),
-        (1e-5, gaussian_delta(8.42, sigma / 8.42, 1.0)),
+        (1e-5, gaussian_delta(9.0, sigma / 9.0, 1.0)),
     ]
 
 
@@ -1038,7 +1038,7 @@ def elastic(relation: Any, k: int = 0, kind: str = "count") -> int:
 
 @row("frequency 1, a table")
 def _() -> Numbers:
-    # Joined to a public table whose key is unique, a row counts as often as its value does in the private one.
+    # A driver has as many joined rows as trips: mf(driver, trips) + k, more than the other side's 2 + k.
     return [(3 + 4, elastic(JOINED, 4))]
 
 

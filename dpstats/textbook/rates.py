@@ -1,4 +1,4 @@
-"""Rates of the statistics chapter: lower bounds and upper bounds up to constants, with the term that dominates."""
+"""Rates of the statistics chapter (docs/sources.md), up to constants, with the term that dominates."""
 
 from __future__ import annotations
 
