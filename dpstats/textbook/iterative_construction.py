@@ -489,9 +489,9 @@ class IterativeConstruction(BoundedAnswers[ConstructionPlan]):
         if error is None and self.net is not None:
             # The error of any net is at most 1. This bound excludes no database, but the side of the median does.
             return Median(check_net(self.net, queries.size), 1.0, halving=True)
-        if error is None and self.accuracy is None:
-            return Median(*default_net(queries, 0.05), accuracy is not None)
         if error is None:
+            if self.accuracy is None:
+                return Median(*default_net(queries, 0.05), accuracy is not None)
             error = self.accuracy / 4
         error = check_real("net_error", error, at_least=0, below=1)
         if self.net is not None:
