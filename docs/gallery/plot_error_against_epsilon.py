@@ -37,5 +37,5 @@ rate = fit_rate(results, "epsilon", theory=-2, terms=terms, term="privacy", tole
 print(rate.summary())
 
 # %%
-# The same machinery reproduces the rates of the source texts, exponent by exponent: :doc:`rates
+# The same machinery reproduces the rates of the :doc:`source texts </docs/sources>`, exponent by exponent: :doc:`rates
 # </validation/results/rates>`.

@@ -66,6 +66,35 @@ def exact_epsilon(p: Any, q: Any, delta: float = 0.0) -> float:
     return _epsilon(*_align_outcomes(p, q), delta)
 
 
+def kl_divergence(p: Any, q: Any) -> float:
+    """Return the Kullback-Leibler divergence: the mean privacy loss of an outcome drawn from ``p``.
+
+    At most epsilon (e^epsilon - 1) if the two are epsilon-indistinguishable, and epsilon tanh(epsilon/2) at the worst.
+
+    Parameters
+    ----------
+    p, q : array-like of shape (n_outcomes,), or mapping of outcome to probability
+        On the two neighbors. An outcome that a mapping lacks has probability 0.
+
+    Returns
+    -------
+    float
+        Infinite where ``p`` has an outcome that ``q`` never has.
+
+    Examples
+    --------
+    >>> from dpstats.auditing import kl_divergence
+    >>> round(kl_divergence([0.75, 0.25], [0.25, 0.75]), 4)  # log(3)/2
+    0.5493
+    """
+    first, second = _align_outcomes(p, q)
+    possible = first > 0
+    first, second = first[possible], second[possible]
+    with np.errstate(divide="ignore"):
+        losses = np.log(first) - np.log(second)
+    return max(0.0, math.fsum((first * losses).tolist()))
+
+
 def audit_probabilities(
     probabilities: Callable[[Any], Any],
     pairs: Iterable[tuple[Any, Any]],

@@ -37,7 +37,7 @@ PARTS, DELTA_PARTS = 4, 14
 
 @dataclass(frozen=True)
 class FilteringConstants:
-    """All constants of algorithm 9.3.3, from public facts. Line numbers refer to the text.
+    """All constants of algorithm 9.3.3 (docs/sources.md), from public facts. Line numbers are those of the algorithm.
 
     Attributes
     ----------
@@ -222,8 +222,9 @@ class FilteringPlan(IdentityPlan):
 class FilteringTest(PrivateTest):
     """Private test of a mean by T of the rows that remain when unusual ones are replaced by noise.
 
-    This is the polynomial-time test of the source, algorithm 9.3.3, on signs. At moderate sizes its printed constants
-    require more noise than T without filtering. Use `RowDistanceTest` instead, or `SpatialSignTest` from n = 1e5.
+    This is algorithm 9.3.3 of the statistics chapter (docs/sources.md), which takes polynomial time, on signs. At
+    moderate sizes its printed constants require more noise than T without filtering. Use `RowDistanceTest` instead, or
+    `SpatialSignTest` from n = 1e5.
 
     Parameters
     ----------

@@ -312,7 +312,8 @@ class ClippedMean(PrivateSize, ColumnEstimator[ClippedMeanPlan], HasMissingCodes
 
     References
     ----------
-    Cai, Wang and Zhang (2021), The cost of privacy, algorithm 2.1; algorithm 9.2.1 of the source,
+    Cai, Wang and Zhang (2021), The cost of privacy, algorithm 2.1; algorithm 9.2.1 of the
+    statistics chapter (docs/sources.md),
     whose printed noise is not private (docs/errata.md).
 
     Examples

@@ -173,8 +173,8 @@ def clipping_radius(n_samples: int, sigma: float, bound: float, *, constant: flo
     n_samples : int
         Number of rows, at least 2.
     sigma : float
-        Sub-Gaussian parameter of a column: E exp(t(x - mu)) <= exp(t^2 sigma^2), the source's
-        convention; a normal column of standard deviation s has sigma = s/sqrt(2).
+        Sub-Gaussian parameter of a column: E exp(t(x - mu)) <= exp(t^2 sigma^2), the convention of
+        section 9.2 (docs/sources.md); a normal column of standard deviation s has sigma = s/sqrt(2).
     bound : float
         Public bound on the distance of the mean from the clip center.
     constant : float, default=2.0

@@ -363,7 +363,8 @@ class SparseMean(ColumnEstimator[SparseMeanPlan], HasMissingCodes):
 
     References
     ----------
-    Cai, Wang and Zhang (2021), The cost of privacy, algorithm 2.2 (algorithm 9.2.2 of the source). Durfee and Rogers
+    Cai, Wang and Zhang (2021), The cost of privacy, algorithm 2.2 (algorithm 9.2.2 of the statistics
+    chapter, docs/sources.md). Durfee and Rogers
     (2019), Practical differentially private top-k selection. Biswas, Dong, Kamath and Ullman (2020), CoinPress.
 
     Examples

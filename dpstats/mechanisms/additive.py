@@ -185,7 +185,7 @@ class LaplaceMechanism(_AdditiveMechanism):
 
     Notes
     -----
-    Theorem 3.6 of the foundations text; accuracy is its theorem 3.8. Proof, floating point
+    Theorem 3.6 of the foundations text (docs/sources.md); accuracy is its theorem 3.8. Proof, floating point
     included: docs/proofs/laplace.md.
 
     Examples

@@ -151,7 +151,7 @@ class RandomizedResponse(Mechanism):
 
     Notes
     -----
-    Warner (1965); section 3.2 of the foundations text, whose two coins are `from_coins`.
+    Warner (1965); section 3.2 of the foundations text (docs/sources.md), whose two coins are `from_coins`.
 
     Examples
     --------
@@ -203,7 +203,7 @@ class RandomizedResponse(Mechanism):
     def from_coins(
         cls, *, random_state: Any = None, budget: PrivacyBudget | None = None
     ) -> RandomizedResponse:
-        """Return the two coins of the text: heads, tell the truth; tails, answer by a second coin.
+        """Return the two coins of section 2.3 (docs/sources.md): heads, tell the truth; tails, answer by a second coin.
 
         An answer is kept with probability 3/4: epsilon = log 3.
         """

@@ -112,6 +112,13 @@ class _Selection(Mechanism):
         monotone: bool = False,
     ) -> None:
         self._sensitivity = check_real("sensitivity", sensitivity, at_least=1e-200, at_most=1e200)
+        if monotone and guarantee.neighbors is not Neighbors.ADD_OR_REMOVE_ONE:
+            raise refuse(
+                "monotone",
+                given=True,
+                allowed="False for replaced rows, which move utilities both ways",
+                remedy="Or give neighbors=Neighbors.ADD_OR_REMOVE_ONE.",
+            )
         super().__init__(guarantee, random_state, budget)
         # Noise of scale width * sensitivity/each: 2 for scores that may move either way, 1 for monotone ones.
         width = 1 if monotone else 2
@@ -230,8 +237,8 @@ class ExponentialMechanism(_SelectOne):
     epsilon : float
         Greater than 0.
     monotone : bool, default=False
-        Declare that adding a row never lowers (or never raises) any utility: twice the exponent. Requires
-        ``ADD_OR_REMOVE_ONE``.
+        Declare that adding a row never lowers (or never raises) any utility, as for counts. Then half of the noise
+        suffices. Requires ``ADD_OR_REMOVE_ONE``.
     neighbors : Neighbors, default=Neighbors.REPLACE_ONE
     random_state : None, int or numpy.random.Generator, default=None
         None draws exactly; anything else is a simulation.
@@ -245,8 +252,8 @@ class ExponentialMechanism(_SelectOne):
 
     Notes
     -----
-    Section 3.4 of the foundations text; accuracy is its theorem 3.11. The sampler takes the largest of
-    utilities plus Gumbel noise, which has the same distribution.
+    Section 3.4 of the foundations text (docs/sources.md); accuracy is its theorem 3.11. The sampler takes the largest
+    of utilities plus Gumbel noise, which has the same distribution.
 
     Examples
     --------
@@ -269,13 +276,6 @@ class ExponentialMechanism(_SelectOne):
         budget: PrivacyBudget | None = None,
     ) -> None:
         epsilon, _ = check_privacy_parameters(epsilon, 0.0)
-        if monotone and neighbors is not Neighbors.ADD_OR_REMOVE_ONE:
-            raise refuse(
-                "monotone",
-                given=True,
-                allowed="False for replaced rows, which move utilities both ways",
-                remedy="Or give neighbors=Neighbors.ADD_OR_REMOVE_ONE.",
-            )
         guarantee = PrivacyGuarantee(epsilon, neighbors=neighbors)
         super().__init__(
             sensitivity, guarantee, "gumbel", epsilon, random_state, budget, monotone=bool(monotone)
@@ -287,7 +287,7 @@ class ReportNoisyMax(_SelectOne):
 
     Parameters
     ----------
-    sensitivity, epsilon, neighbors, random_state, budget
+    sensitivity, epsilon, monotone, neighbors, random_state, budget
         As for `ExponentialMechanism`.
     noise : {"laplace", "exponential", "gumbel"}, default="laplace"
         Noise of scale 2 sensitivity/epsilon. "exponential" is one-sided (theorem 3.13), with the distribution
@@ -295,14 +295,19 @@ class ReportNoisyMax(_SelectOne):
 
     Notes
     -----
-    Scale sensitivity/epsilon, as printed for counts, is for monotone utilities; scores that may move
-    either way need twice that (docs/errata.md). Only "gumbel" has a bounded range.
+    Claim 3.9 of the foundations text (docs/sources.md). Its scale sensitivity/epsilon is for ``monotone`` utilities,
+    such as counts of rows that are added or removed. Scores that may move either way need twice that
+    (docs/errata.md). Only "gumbel" has a bounded range.
 
     Examples
     --------
     >>> from dpstats.mechanisms import ReportNoisyMax
     >>> ReportNoisyMax(1, 1).probabilities([0, 1, 3]).round(8)
     array([0.13159862, 0.22918622, 0.63921516])
+    >>> from dpstats.privacy import Neighbors
+    >>> counts = ReportNoisyMax(1, 1, monotone=True, neighbors=Neighbors.ADD_OR_REMOVE_ONE)
+    >>> round(counts.scale, 6)
+    1.0
     """
 
     def __init__(
@@ -311,6 +316,7 @@ class ReportNoisyMax(_SelectOne):
         epsilon: float,
         *,
         noise: str = "laplace",
+        monotone: bool = False,
         neighbors: Neighbors = Neighbors.REPLACE_ONE,
         random_state: Any = None,
         budget: PrivacyBudget | None = None,
@@ -318,7 +324,9 @@ class ReportNoisyMax(_SelectOne):
         epsilon, _ = check_privacy_parameters(epsilon, 0.0)
         noise = check_choice("noise", noise, list(_LAWS))
         guarantee = PrivacyGuarantee(epsilon, neighbors=neighbors)
-        super().__init__(sensitivity, guarantee, noise, epsilon, random_state, budget)
+        super().__init__(
+            sensitivity, guarantee, noise, epsilon, random_state, budget, monotone=bool(monotone)
+        )
 
 
 class PermuteAndFlip(ReportNoisyMax):
@@ -329,7 +337,7 @@ class PermuteAndFlip(ReportNoisyMax):
 
     Parameters
     ----------
-    sensitivity, epsilon, neighbors, random_state, budget
+    sensitivity, epsilon, monotone, neighbors, random_state, budget
         As for `ExponentialMechanism`.
 
     Examples
@@ -344,6 +352,7 @@ class PermuteAndFlip(ReportNoisyMax):
         sensitivity: float,
         epsilon: float,
         *,
+        monotone: bool = False,
         neighbors: Neighbors = Neighbors.REPLACE_ONE,
         random_state: Any = None,
         budget: PrivacyBudget | None = None,
@@ -352,6 +361,7 @@ class PermuteAndFlip(ReportNoisyMax):
             sensitivity,
             epsilon,
             noise="exponential",
+            monotone=monotone,
             neighbors=neighbors,
             random_state=random_state,
             budget=budget,
@@ -375,7 +385,7 @@ class NoisyTopK(_Selection):
     delta : float, default=0.0
         0 splits epsilon evenly; in (0, 1) the selections add up by zero-concentrated privacy, which is
         better from small k on.
-    neighbors, random_state, budget
+    monotone, neighbors, random_state, budget
         As for `ExponentialMechanism`.
 
     Examples
@@ -394,6 +404,7 @@ class NoisyTopK(_Selection):
         epsilon: float,
         delta: float = 0.0,
         *,
+        monotone: bool = False,
         neighbors: Neighbors = Neighbors.REPLACE_ONE,
         random_state: Any = None,
         budget: PrivacyBudget | None = None,
@@ -405,7 +416,9 @@ class NoisyTopK(_Selection):
             # k selections of range a have rho = k a^2/8.
             each = max(each, math.sqrt(8 * zcdp_rho(epsilon, delta) / k) * (1 - 1e-12))
         guarantee = PrivacyGuarantee(epsilon, delta, neighbors)
-        super().__init__(sensitivity, guarantee, "gumbel", each, random_state, budget, k=k)
+        super().__init__(
+            sensitivity, guarantee, "gumbel", each, random_state, budget, k=k, monotone=bool(monotone)
+        )
 
     @property
     def k(self) -> int:

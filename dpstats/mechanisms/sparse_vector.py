@@ -357,9 +357,9 @@ class AboveThreshold(_YesOrNo):
 
     Notes
     -----
-    Algorithm 1 and theorem 3.23 of the foundations text: threshold noise of scale 2 sensitivity/epsilon, and
-    fresh noise of scale 4 sensitivity/epsilon for every question. Accuracy is its theorem 3.24. Only whether
-    a noisy value is above is released; releasing the noisy value as well would not be private.
+    Algorithm 1 and theorem 3.23 of the foundations text (docs/sources.md): threshold noise of scale 2
+    sensitivity/epsilon, and fresh noise of scale 4 sensitivity/epsilon for every question. Accuracy is its theorem
+    3.24. Only whether a noisy value is above is released; releasing the noisy value as well would not be private.
 
     Examples
     --------
@@ -424,8 +424,8 @@ class SparseVector(_YesOrNo):
 
     Notes
     -----
-    Algorithm 2 and theorem 3.25 of the foundations text: `AboveThreshold` again and again, with a fresh noisy
-    threshold after every answer above. Accuracy is its theorem 3.26.
+    Algorithm 2 and theorem 3.25 of the foundations text (docs/sources.md): `AboveThreshold` again and again, with a
+    fresh noisy threshold after every answer above. Accuracy is its theorem 3.26.
 
     Examples
     --------
@@ -486,9 +486,9 @@ class NumericSparseVector(ThresholdStream):
 
     Notes
     -----
-    Algorithm 3 and theorem 3.27 of the foundations text, with the printed proportions. At delta = 0, the
-    comparisons have 8/9 of epsilon and the values 1/9 (its 2/9 is halved by the scale). Accuracy is its
-    theorem 3.28.
+    Algorithm 3 and theorem 3.27 of the foundations text (docs/sources.md), with the printed proportions. At delta = 0,
+    the comparisons have 8/9 of epsilon and the values 1/9 (its 2/9 is halved by the scale). Accuracy is its theorem
+    3.28.
 
     Examples
     --------

@@ -86,7 +86,7 @@ def _total(epsilon: float, delta: float, items: Sequence[PrivacyGuarantee]) -> P
 def basic_composition(guarantees: Iterable[PrivacyGuarantee]) -> PrivacyGuarantee:
     """Return the sum of the guarantees: (sum of epsilons, sum of deltas), each exact and rounded up once.
 
-    Theorems 3.14 to 3.16 of the foundations text; theorem 9.1.2 of the statistics chapter.
+    Theorems 3.14 to 3.16 of the foundations text; theorem 9.1.2 of the statistics chapter (docs/sources.md).
 
     Examples
     --------
@@ -213,9 +213,9 @@ def _log_of_ratio(root: float, slack: float) -> float:
 def optimal_composition_delta(epsilon: float, k: int, total_epsilon: float, delta: float = 0.0) -> float:
     """Return the smallest delta that k releases, each (epsilon, delta)-private, have together.
 
-    Source: Kairouz, Oh and Viswanath (2017), theorem 3.3 ("advanced composition 2" of the SQL note), for total epsilons
-    (k - 2i) epsilon. This function is also exact between these. Let p_l = C(k, l) e^(l epsilon)/(1 + e^epsilon)^k. The
-    total is 1 - (1 - delta)^k (1 - sum_l p_l (1 - e^(total - (2l - k) epsilon))_+).
+    Source: Kairouz, Oh and Viswanath (2017), theorem 3.3 ("advanced composition 2" of the SQL note, docs/sources.md),
+    for total epsilons (k - 2i) epsilon. This function is also exact between these. Let p_l = C(k, l) e^(l epsilon)/(1 +
+    e^epsilon)^k. The total is 1 - (1 - delta)^k (1 - sum_l p_l (1 - e^(total - (2l - k) epsilon))_+).
 
     Parameters
     ----------
@@ -425,8 +425,8 @@ def group_privacy(guarantee: PrivacyGuarantee, size: int, *, unit: str | None = 
     ``unit`` names this group of rows, such as "person". None: a group of rows.
 
     The result is (size * epsilon, delta * (e^(size epsilon) - 1)/(e^epsilon - 1)). This is theorem 2.2 of the
-    foundations text and its (epsilon, delta) form. The returned numbers are never smaller. Delta is larger by less than
-    a relative 1e-10, or 1e-323.
+    foundations text (docs/sources.md) and its (epsilon, delta) form. The returned numbers are never smaller. Delta is
+    larger by less than a relative 1e-10, or 1e-323.
 
     Examples
     --------

@@ -1,13 +1,11 @@
 """Public functions of a log-linear path, over the linear predictor, under a working distribution.
 
-Source: breadth.md of the design, section 3.3. Proof: docs/proofs/log-linear.md.
-
 The path of a log-linear regression: estimating equations with bounded rows and clipped residuals.
 
 The mean is exp(linear predictor). The working distribution of a family gives weights, clipping thresholds, the expected
 clipped residual, which a step subtracts, and the curvature. Everything is public: it depends on released values only.
 
-Source: breadth.md of the design, section 3.3. Proof: docs/proofs/log-linear.md.
+The method is ours (docs/sources.md, "Methods of our own"). Proof: docs/proofs/log-linear.md.
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
 A family defines the weights of the estimating equations, and where residuals are clipped. Standard errors do not assume
 that the distribution holds: they use the released meat of the sandwich estimator.
 
-Source: breadth.md of the design, section 3.
+The method is ours (docs/sources.md, "Methods of our own").
 
 The queries of a log-linear regression: sums over rows of functions of the outcome and of the linear predictor.
 

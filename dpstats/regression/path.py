@@ -13,7 +13,7 @@ The algorithm:
 3. Take a few noisy Newton steps. Each releases a gradient and, without additional privacy cost, the curvature.
 4. Before the last step, whiten again with the curvature estimated so far.
 
-Source: inference.md of the design, section 5. Proof: docs/proofs/regression.md.
+The method is ours (docs/sources.md, "Methods of our own"). Proof: docs/proofs/regression.md.
 """
 
 from __future__ import annotations

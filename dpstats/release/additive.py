@@ -120,8 +120,8 @@ def additive_stages(
 
     delta = 0 gives Laplace noise; delta > 0 gives Gaussian noise from the exact curve, or through
     zero-concentrated privacy where the lattice is too coarse for that curve.
-    ``calibration="textbook"`` gives the source text's constants, where they are private. A scale
-    that cannot be drawn raises here, long before a charge.
+    ``calibration="textbook"`` gives the constants of the source texts (docs/sources.md), where they are private. A
+    scale that cannot be drawn raises here, long before a charge.
     """
     if delta == 0:
         noise, concentrated = "laplace", False

@@ -106,6 +106,24 @@ def net_accuracy(m: int, queries: LinearQueries) -> float:
     return min(1.0, math.sqrt(math.log(2 * queries.n_queries) / (2 * m)), queries.size / (4 * m))
 
 
+_FEW_DATABASES = 20_000
+"""Databases of a net that nobody asked for, at most: a round with the median of these takes a second."""
+
+
+def default_net(queries: LinearQueries, accuracy: float) -> tuple[Numbers, float]:
+    """Return a net and its accuracy: the given one if few databases have it, and otherwise the best one of few."""
+    if n_multisets(queries.size, database_size(accuracy, queries)) <= _FEW_DATABASES:
+        return build_net(queries, accuracy), accuracy
+    m = 1
+    while n_multisets(queries.size, m + 1) <= _FEW_DATABASES:
+        m += 1
+    possible = net_accuracy(m, queries)
+    if possible >= VACUOUS:
+        # Such a net is no better than the answer 1/2 to every query. The refusal says how many databases are missing.
+        return build_net(queries, accuracy), accuracy
+    return multisets(queries.size, m) / m, possible
+
+
 def build_net(queries: LinearQueries, accuracy: float) -> Numbers:
     """Return a net: for any data, one of its distributions answers all queries within ``accuracy``.
 
@@ -133,7 +151,7 @@ def build_net(queries: LinearQueries, accuracy: float) -> Numbers:
     Examples
     --------
     >>> from dpstats.queries import LinearQueries
-    >>> from dpstats.textbook.error_bounds import build_net
+    >>> from dpstats.textbook import build_net
     >>> build_net(LinearQueries.from_matrix([[1, 0]]), 0.25).tolist()
     [[1.0, 0.0], [0.5, 0.5], [0.0, 1.0]]
     """
@@ -199,7 +217,7 @@ VACUOUS_NOTE = "The error bound is vacuous: the answer 1/2 to every query is nev
 
 @dataclass(frozen=True, slots=True)
 class AccuracyBound:
-    """A bound on the largest error of all answers.
+    """A bound on the largest error of all answers, with the theorem that proves it (docs/sources.md).
 
     Attributes
     ----------
@@ -212,7 +230,7 @@ class AccuracyBound:
 
     Examples
     --------
-    >>> from dpstats.textbook.error_bounds import small_db_bound
+    >>> from dpstats.textbook import small_db_bound
     >>> print(small_db_bound(10_000, size=16, n_queries=20, epsilon=1.0))
     every answer is within 0.0201 of the data's, but for probability 0.05 (theorem 4.5, tightened)
     """
@@ -298,6 +316,8 @@ def net_bound(
         Rows, and databases of the net.
     net_error : float
         Largest distance between the answers of the data and the answers of the best database in the net.
+    epsilon, beta : float
+        Privacy parameter, and the probability that the bound does not hold.
     """
     n, count = _sizes(n_samples, n_databases)
     epsilon, beta = _privacy(epsilon, beta)

@@ -68,6 +68,8 @@ class FunctionalMechanismRegression(FromMoments):
     **Standard errors.** The notes of `SufficientStatisticsRegression` on the ridge and on standard errors apply here
     too. The ridge ensures that the noisy loss has a minimum.
 
+    **Source.** Exercise 9.4.2 of the statistics chapter asks for it (docs/sources.md).
+
     References
     ----------
     Zhang, Zhang, Xiao, Yang and Winslett (2012), Functional mechanism: regression analysis under differential privacy.
@@ -75,7 +77,7 @@ class FunctionalMechanismRegression(FromMoments):
     Examples
     --------
     >>> import numpy as np
-    >>> from dpstats.regression import FunctionalMechanismRegression
+    >>> from dpstats.textbook import FunctionalMechanismRegression
     >>> rng = np.random.default_rng(0)
     >>> X = rng.normal(size=(20_000, 2))
     >>> y = 1.0 + X @ [0.5, -0.5] + rng.normal(size=20_000)

@@ -133,10 +133,15 @@ class StagedInnerProductTest(ExtensionTest):
     plan_ : IdentityPlan
     n_features_in_ : int
 
+    Notes
+    -----
+    Source: algorithm 9.3.2 of the statistics chapter (docs/sources.md), with a Lipschitz constant that holds and with
+    the same part of epsilon in every stage.
+
     Examples
     --------
     >>> import numpy as np
-    >>> from dpstats.identity import StagedInnerProductTest
+    >>> from dpstats.textbook import StagedInnerProductTest
     >>> X = np.random.default_rng(0).normal(1.0, 1.0, size=(300, 5))
     >>> StagedInnerProductTest(epsilon=4.0, n_calibration=99, random_state=0).fit(X).reject_
     True

@@ -36,7 +36,15 @@ from dpstats.queries.mwem import LESS
 from dpstats.release.estimator import parameters
 from dpstats.release.noise import check_scale
 from dpstats.release.session import Released, Session
-from dpstats.textbook.error_bounds import VACUOUS, VACUOUS_NOTE, build_net, check_net, median_updates, whole
+from dpstats.textbook.error_bounds import (
+    VACUOUS,
+    VACUOUS_NOTE,
+    build_net,
+    check_net,
+    default_net,
+    median_updates,
+    whole,
+)
 from dpstats.textbook.histogram_release import BoundedAnswers
 from dpstats.textbook.updates import Median, MultiplicativeWeights, Perceptron, UpdateRule
 
@@ -335,8 +343,9 @@ class IterativeConstruction(BoundedAnswers[ConstructionPlan]):
         For the median: a set of databases. For any data, one of them must answer within ``net_error``. None: the
         estimator builds a net.
     net_error : float, optional
-        For the median: error of the net. None: a quarter of the accuracy (or 0.05) for a net that the estimator builds.
-        For a given net the error is then unknown, and there is no error bound before the fit.
+        For the median: error of the net. None: a quarter of the accuracy for a net that the estimator builds. Without
+        an accuracy, None is 0.05, or the smallest error that 20,000 databases have. For a given net, None is an unknown
+        error, without an error bound before the fit.
     norm : float, default=1.0
         For the perceptron: a public bound on the sum of the squared proportions of the points. 1 is always valid.
     max_updates : int, optional
@@ -378,12 +387,13 @@ class IterativeConstruction(BoundedAnswers[ConstructionPlan]):
 
     Notes
     -----
-    Source: chapter 5 of the foundations text. All rounds are charged, whether or not they are used.
+    Source: algorithm 8 and theorems 5.6 to 5.12 of the foundations text (docs/sources.md). All rounds are charged,
+    whether or not they are used.
 
     Examples
     --------
     >>> import numpy as np
-    >>> from dpstats.queries import IterativeConstruction
+    >>> from dpstats.textbook import IterativeConstruction
     >>> halves = np.array([[1, 1, 0, 0], [1, 0, 1, 0], [0, 1, 1, 0]])
     >>> made = IterativeConstruction(queries=halves, accuracy=0.05, epsilon=1.0, delta=1e-6, random_state=0)
     >>> made.fit([70_000, 20_000, 8_000, 2_000]).n_rounds_, round(made.error_bound_, 2)
@@ -480,7 +490,9 @@ class IterativeConstruction(BoundedAnswers[ConstructionPlan]):
             # The error of any net is at most 1. This bound excludes no database, but the side of the median does.
             return Median(check_net(self.net, queries.size), 1.0, halving=True)
         if error is None:
-            error = 0.05 if self.accuracy is None else self.accuracy / 4
+            if self.accuracy is None:
+                return Median(*default_net(queries, 0.05), accuracy is not None)
+            error = self.accuracy / 4
         error = check_real("net_error", error, at_least=0, below=1)
         if self.net is not None:
             return Median(check_net(self.net, queries.size), error, accuracy is not None)

@@ -212,12 +212,13 @@ class NetMechanism(_Databases):
 
     Notes
     -----
+    Source: algorithm 7 and proposition 5.1 of the foundations text (docs/sources.md).
     P(y) is proportional to ``exp(-epsilon n max_f |f(x) - f(y)|/2)``. The error is at most accuracy +
     2 (log(n_databases) + log(1/beta))/(n epsilon) (proposition 5.2).
 
     Examples
     --------
-    >>> from dpstats.queries import NetMechanism
+    >>> from dpstats.textbook import NetMechanism
     >>> net = NetMechanism(queries=[[1, 1, 0], [0, 1, 1]], accuracy=0.1, epsilon=1.0, random_state=0)
     >>> net.fit([200, 500, 300]).predict().round(3)
     array([0.75, 0.75])
@@ -276,13 +277,13 @@ class SmallDB(_Databases):
 
     Notes
     -----
-    Source: theorems 4.2 to 4.6 of the foundations text. Two numbers of rows suffice. A random sample of
-    floor(log(2 n_queries)/(2 accuracy^2)) + 1 rows has the accuracy with positive probability. Rounding the proportions
-    of the data requires size/(4 accuracy) rows.
+    Source: algorithm 4 and theorems 4.2 to 4.6 of the foundations text (docs/sources.md). Two numbers of rows suffice.
+    A random sample of floor(log(2 n_queries)/(2 accuracy^2)) + 1 rows has the accuracy with positive probability.
+    Rounding the proportions of the data requires size/(4 accuracy) rows.
 
     Examples
     --------
-    >>> from dpstats.queries import SmallDB
+    >>> from dpstats.textbook import SmallDB
     >>> small = SmallDB(queries=[[1, 1, 0, 0], [0, 1, 1, 0]], n_rows=4, epsilon=1.0, random_state=0)
     >>> small.fit([100, 400, 300, 200]).database_
     array([1, 1, 2, 0])

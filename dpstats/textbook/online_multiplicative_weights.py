@@ -463,12 +463,13 @@ class OnlineMultiplicativeWeights(HistogramRelease[OnlinePlan]):
     Notes
     -----
     A fitted object contains the private histogram until its stream is exhausted or `close` is called. It cannot be
-    copied or pickled. Source: theorems 4.10 to 4.15 of the foundations text, with the constants of the proof page.
+    copied or pickled. Source: algorithm 6 and theorems 4.10 to 4.15 of the foundations text (docs/sources.md), with the
+    constants of the proof page.
 
     Examples
     --------
     >>> import numpy as np
-    >>> from dpstats.queries import OnlineMultiplicativeWeights
+    >>> from dpstats.textbook import OnlineMultiplicativeWeights
     >>> counts = np.array([60_000, 30_000, 9_000, 1_000])
     >>> online = OnlineMultiplicativeWeights(n_queries=50, epsilon=1.0, random_state=0).fit(counts)
     >>> round(online.answer([1, 0, 0, 0]), 3), round(online.answer([1, 1, 0, 0]), 2), online.n_updates_

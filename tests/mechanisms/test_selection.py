@@ -308,6 +308,9 @@ def test_large_integers_keep_their_digits():
         (lambda: ExponentialMechanism(np.inf, 1), "sensitivity must"),
         (lambda: ExponentialMechanism(1, 0), "epsilon must"),
         (lambda: ExponentialMechanism(1, 1, monotone=True), "monotone must"),
+        (lambda: ReportNoisyMax(1, 1, monotone=True), "monotone must"),
+        (lambda: PermuteAndFlip(1, 1, monotone=True), "monotone must"),
+        (lambda: NoisyTopK(2, 1, 1, monotone=True), "monotone must"),
         (lambda: ExponentialMechanism(1, 1, neighbors="add"), "neighbors must"),
         (lambda: ReportNoisyMax(1, 1, noise="gaussian"), "noise must"),
         (lambda: ReportNoisyMax(1, 1e-17), "epsilon must"),
@@ -473,6 +476,49 @@ def test_monotone_doubles_the_exponent():
     # Replacing a row is another matter: (1, 3) to (0, 4) costs 1.9 epsilons.
     p, q = twice.probabilities([1, 3]), twice.probabilities([0, 4])
     assert np.log(p / q).max() > 1.8
+
+
+MONOTONE = {
+    **{
+        noise: lambda e, noise=noise: ReportNoisyMax(1.0, e, noise=noise, monotone=True, neighbors=ADD)
+        for noise in NOISES
+    },
+    "permute and flip": lambda e: PermuteAndFlip(1.0, e, monotone=True, neighbors=ADD),
+}
+
+
+@pytest.mark.parametrize("epsilon", [0.1, 1.0, 3.0])
+@pytest.mark.parametrize("build", MONOTONE.values(), ids=MONOTONE)
+def test_monotone_counts_need_half_of_the_noise(build, epsilon):
+    # Claim 3.9 and the monotone half of theorem 3.13, by brute force: small counts and large ones, and a row that adds
+    # to any of them.
+    mechanism, half = build(epsilon), ReportNoisyMax(1.0, epsilon).scale / 2
+    assert mechanism.scale == pytest.approx(half, rel=1e-11)
+    rows = list(itertools.product(range(2), repeat=3))
+    counts = list(itertools.product((0, 1, 2, math.ceil(8 / epsilon)), repeat=3))
+    known = {
+        u: np.log(mechanism.probabilities(u)) for u in {tuple(np.add(u, row)) for u in counts for row in rows}
+    }
+    moved = [[known[tuple(np.add(u, row))] for row in rows] for u in counts]
+    added = max(np.abs(after - group[0]).max() for group in moved for after in group)
+    assert 0.95 * epsilon <= added <= epsilon * (1 + 1e-9)
+    # A replaced row, which adds to one count and takes from another, costs more.
+    replaced = max(np.abs(one - other).max() for group in moved for one in group for other in group)
+    assert replaced > 1.8 * epsilon
+    assert mechanism.guarantee == PrivacyGuarantee(epsilon, neighbors=ADD)
+    (event,) = mechanism.events
+    assert event.neighbors is ADD and compose([event], 0.0).epsilon <= epsilon * (1 + 1e-9)
+
+
+@pytest.mark.parametrize("delta", [0.0, 1e-6])
+def test_monotone_top_k_has_half_of_the_noise_at_the_same_cost(delta):
+    half, whole = (
+        NoisyTopK(5, 1.0, 1.0, delta, monotone=monotone, neighbors=ADD) for monotone in (True, False)
+    )
+    assert half.scale == pytest.approx(whole.scale / 2, rel=1e-11)
+    assert compose(half.events, delta).epsilon == pytest.approx(
+        compose(whole.events, delta).epsilon, rel=1e-9
+    )
 
 
 @pytest.mark.parametrize("k", [1, 2, 5, 30, 200])

@@ -17,6 +17,7 @@ from dpstats.release.session import Session
 from dpstats.textbook import IterativeConstruction, build_net
 from dpstats.textbook import iterative_construction as iterative
 from dpstats.textbook.iterative_construction import Search, its_answer, worst_query
+from dpstats.textbook.updates import Median
 
 SUBSETS = (np.arange(1, 15)[:, None] >> np.arange(4)) & 1
 COUNTS = np.array([700, 200, 80, 20])
@@ -173,6 +174,19 @@ def test_many_implicit_answers_and_a_bar(capsys: pytest.CaptureFixture[str]) -> 
 def test_wrong_parameters_are_refused(options: dict[str, object], message: str) -> None:
     with pytest.raises(InvalidParameter, match=message):
         made(**options).plan(1000)
+
+
+def test_the_median_builds_a_net_that_it_can_list_where_no_accuracy_is_stated() -> None:
+    # A net of accuracy 0.05 on eight points has 62,891,499 databases. On three points it is small.
+    plan = IterativeConstruction(queries=np.eye(8)[:6], update="median", random_state=0).plan(1000)
+    assert isinstance(plan.rule, Median) and len(plan.rule.net) <= 20_000
+    assert plan.rule.net_error == pytest.approx(8 / (4 * 10))
+    small = IterativeConstruction(queries=np.eye(3), update="median", random_state=0).plan(1000)
+    assert isinstance(small.rule, Median) and small.rule.net_error == 0.05
+    with pytest.raises(InvalidParameter, match=r"databases of .* rows on 64 points"):
+        IterativeConstruction(queries=np.eye(64), update="median").plan(1000)
+    with pytest.raises(InvalidParameter, match="62,891,499 databases"):
+        IterativeConstruction(queries=np.eye(8), update="median", accuracy=0.2).plan(1000)
 
 
 def test_a_median_answers_by_medians() -> None:

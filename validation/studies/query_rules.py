@@ -1,7 +1,7 @@
 """Update rules beside each other as rows are spread more widely; errors against the rows and the queries, with slopes.
 
 Perceptron or multiplicative weights: the same promise for data on a share of the universe, of which the perceptron is
-told a bound on its squared shares (the text: better where the database is dense). Errors: those of the iterative
+told a bound on its squared shares (theorem 5.12: better where the database is dense). Errors: those of the iterative
 construction at its best promise, measured and promised, beside the exponents of theorems 5.7 and 5.10.
 
     python validation/studies/query_rules.py             5 minutes of one core

@@ -129,24 +129,40 @@ def entries() -> Iterator[Entry]:
             ),
         ),
     )
-    yield _selection(
-        "exponential mechanism, monotone",
-        monotone,
-        ((0,), ()),
-        0.5,
-        (
-            PlantedBug(
-                "monotone under replacement",
-                _selects(monotone, utilities=_tallies),
-                (0, 1, 1, 1, 1),
-                (1, 1, 1, 1, 1),
-                1.0,
-                0.0,
-                trials=200_000,
+
+    def noisy_counts(rng: Any, budget: Any = None) -> ReportNoisyMax:
+        return ReportNoisyMax(1.0, 1.0, monotone=True, neighbors=add, random_state=rng, budget=budget)
+
+    def flipped_counts(rng: Any, budget: Any = None) -> PermuteAndFlip:
+        return PermuteAndFlip(1.0, 1.0, monotone=True, neighbors=add, random_state=rng, budget=budget)
+
+    def top_count(rng: Any, budget: Any = None) -> NoisyTopK:
+        return NoisyTopK(1, 1.0, 1.0, monotone=True, neighbors=add, random_state=rng, budget=budget)
+
+    for name, counted in (
+        ("exponential mechanism, monotone", monotone),
+        ("report noisy max, laplace, monotone", noisy_counts),
+        ("permute and flip, monotone", flipped_counts),
+        ("noisy top 1, monotone", top_count),
+    ):
+        yield _selection(
+            name,
+            counted,
+            ((0,), ()),
+            0.5,
+            (
+                PlantedBug(
+                    "monotone under replacement",
+                    _selects(counted, utilities=_tallies),
+                    (0, 1, 1, 1, 1),
+                    (1, 1, 1, 1, 1),
+                    1.0,
+                    0.0,
+                    trials=200_000,
+                ),
             ),
-        ),
-        utilities=_tallies,
-    )
+            utilities=_tallies,
+        )
     for noise in ("laplace", "exponential", "gumbel"):
 
         def noisy(rng: Any, budget: Any = None, noise: str = noise) -> ReportNoisyMax:

@@ -21,7 +21,7 @@ from dpstats.simulation.study_report import plot_risk
 DELTA = 1e-5
 D = 16
 SIGMA = 1 / math.sqrt(2)
-"""The source's sub-Gaussian parameter of a normal column of deviation 1."""
+"""Sub-Gaussian parameter of a normal column of deviation 1, by section 9.2 (docs/sources.md)."""
 
 
 def radius(n: int) -> float:
