@@ -38,7 +38,7 @@ from dpstats.means.ellipsoids import (
     plan_rounds,
 )
 from dpstats.privacy.gaussian import gaussian_sigma
-from dpstats.release.estimator import HasMissingCodes, parameters
+from dpstats.release.estimator import parameters
 from dpstats.release.session import Released
 
 Floats = NDArray[np.float64]
@@ -219,7 +219,7 @@ def last_extension(d: int, two_samples: bool, bits: int) -> Extension:
 
 
 @parameters
-class HotellingTest(HasEstimates, EllipsoidEstimator[HotellingPlan], HasMissingCodes):
+class HotellingTest(HasEstimates, EllipsoidEstimator[HotellingPlan]):
     """Private form of Hotelling's T-squared test of a mean vector, or of the difference of two.
 
     The release finds an ellipsoid around most rows, shrinks rows into it, and tests the mean of the shrunk rows. The
@@ -311,6 +311,7 @@ class HotellingTest(HasEstimates, EllipsoidEstimator[HotellingPlan], HasMissingC
     bounds_are: str = "clip"
     assume: str = "symmetric"
     missing: str = "error"
+    missing_codes: Any = None
     epsilon: float = 1.0
     delta: float = 1e-6
     random_state: Any = None

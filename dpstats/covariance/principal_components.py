@@ -34,7 +34,7 @@ from dpstats.means.ellipsoids import (
     Walk,
     plan_rounds,
 )
-from dpstats.release.estimator import HasMissingCodes, parameters
+from dpstats.release.estimator import parameters
 from dpstats.release.session import Released
 
 Floats = NDArray[np.float64]
@@ -171,7 +171,6 @@ class PrivatePCA(
     ClassNamePrefixFeaturesOutMixin,
     TransformerMixin,
     EllipsoidEstimator[PCAPlan],
-    HasMissingCodes,
 ):
     """Private principal components of bounded columns: a transformer, with intervals of the variances along them.
 
@@ -257,6 +256,7 @@ class PrivatePCA(
     bounds_are: str = "clip"
     scale: str | None = None
     missing: str = "error"
+    missing_codes: Any = None
     epsilon: float = 1.0
     delta: float = 1e-6
     random_state: Any = None

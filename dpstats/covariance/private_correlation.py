@@ -36,7 +36,7 @@ from dpstats.privacy.guarantee import PrivacyGuarantee
 from dpstats.privacy.plan import ReleasePlan
 from dpstats.privacy.stages import Block
 from dpstats.release.additive import JointIntegers, additive_stages
-from dpstats.release.estimator import HasMissingCodes, PrivateEstimator, parameters
+from dpstats.release.estimator import PrivateEstimator, parameters
 from dpstats.release.session import Released, Session
 
 Integers = NDArray[np.int64]
@@ -163,7 +163,7 @@ _FEW_ROWS = 50
 
 
 @parameters
-class PrivateCorrelation(HasEstimates, PrivateEstimator[AnyPlan], HasMissingCodes):
+class PrivateCorrelation(HasEstimates, PrivateEstimator[AnyPlan]):
     """Private correlations of all pairs of columns: Kendall's tau, or Pearson's correlation of shrunk rows.
 
     Kendall's tau is the probability that two rows are in the same order in both columns, less the probability of
@@ -259,6 +259,7 @@ class PrivateCorrelation(HasEstimates, PrivateEstimator[AnyPlan], HasMissingCode
     bounds: Any = None
     method: str = "kendall"
     missing: str = "error"
+    missing_codes: Any = None
     epsilon: float = 1.0
     delta: float = 1e-6
     random_state: Any = None

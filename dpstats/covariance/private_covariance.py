@@ -33,7 +33,7 @@ from dpstats.lattice import check_finite_rows
 from dpstats.lattice.products import finest
 from dpstats.means.ellipsoids import check_box, gaussian_guarantee
 from dpstats.release.additive import additive_stages
-from dpstats.release.estimator import HasMissingCodes, PrivateEstimator, parameters
+from dpstats.release.estimator import PrivateEstimator, parameters
 from dpstats.release.session import Released
 
 Floats = NDArray[np.float64]
@@ -42,7 +42,7 @@ _FEW_ROWS = 50
 
 
 @parameters
-class PrivateCovariance(HasEstimates, PrivateEstimator[CovariancePlan], HasMissingCodes):
+class PrivateCovariance(HasEstimates, PrivateEstimator[CovariancePlan]):
     """Private covariance matrix of columns that are clipped to public bounds.
 
     One release gives all covariances, variances and means, the correlations (`correlation`), and the moments of higher
@@ -122,6 +122,7 @@ class PrivateCovariance(HasEstimates, PrivateEstimator[CovariancePlan], HasMissi
     bounds: Any = None
     bounds_are: str = "clip"
     missing: str = "error"
+    missing_codes: Any = None
     epsilon: float = 1.0
     delta: float = 1e-6
     random_state: Any = None

@@ -60,7 +60,7 @@ from dpstats.inference.results import FREE, ConfidenceInterval, Summary, list_so
 from dpstats.means.ratio import TOTALS, DifferenceErrors, Ratio, RatioErrors, Region, Tukey, group_sums
 from dpstats.regression import engine
 from dpstats.regression.levels import LevelsEstimate
-from dpstats.release.estimator import HasMissingCodes, parameters
+from dpstats.release.estimator import parameters
 from dpstats.release.private_size import PrivateSize
 from dpstats.release.session import Released, Session
 
@@ -95,7 +95,7 @@ class _Totals:
 
 
 @parameters
-class GroupMeans(_Fitted, HasMissingCodes):
+class GroupMeans(_Fitted):
     """Private means of declared groups, with comparisons and analysis of variance.
 
     Use this estimator to compare the means of a few groups. One release contains the counts, sums and squares
@@ -234,6 +234,7 @@ class GroupMeans(_Fitted, HasMissingCodes):
     adjust: Any = None
     randomized: bool = True
     missing: str = "error"
+    missing_codes: Any = None
     neighbors: Any = "replace_one"
     epsilon: float = 1.0
     delta: float = 1e-6

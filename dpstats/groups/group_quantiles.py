@@ -45,7 +45,7 @@ from dpstats.quantiles.quantile_plan import (
     Target,
     rank_of,
 )
-from dpstats.release.estimator import HasMissingCodes, parameters
+from dpstats.release.estimator import parameters
 from dpstats.release.groups import nested_reach
 from dpstats.release.noise import check_scale
 from dpstats.release.session import Part, Released, Session
@@ -363,7 +363,7 @@ class _Fitted(OneColumn[GroupQuantilesPlan]):
 
 
 @parameters
-class GroupQuantiles(_Fitted, HasMissingCodes):
+class GroupQuantiles(_Fitted):
     """Private medians of declared groups, with intervals and differences.
 
     Use this estimator to compare the medians, or another quantile, of a few groups. Each row is in one group, so
@@ -459,6 +459,7 @@ class GroupQuantiles(_Fitted, HasMissingCodes):
     step: float | None = None
     confidence_level: float | None = 0.95
     missing: str = "error"
+    missing_codes: Any = None
     epsilon: float = 1.0
     random_state: Any = None
     budget: Any = None

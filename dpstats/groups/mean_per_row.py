@@ -27,7 +27,7 @@ from dpstats.means.moments import finest
 from dpstats.means.ratio import Region
 from dpstats.privacy.guarantee import PrivacyGuarantee
 from dpstats.release.additive import additive_stages
-from dpstats.release.estimator import HasMissingCodes, parameters
+from dpstats.release.estimator import parameters
 from dpstats.release.private_size import PrivateSize
 from dpstats.release.session import Released
 
@@ -77,7 +77,7 @@ class _Fitted(PrivateSize, RatioEstimator[MeanPerRowPlan]):
 
 
 @parameters
-class MeanPerRow(_Fitted, HasMissingCodes):
+class MeanPerRow(_Fitted):
     """Private mean of all rows, with a guarantee for people (or other units) who have several rows.
 
     A person with ten rows counts ten times. For a mean in which each person counts once, combine the rows with
@@ -170,6 +170,7 @@ class MeanPerRow(_Fitted, HasMissingCodes):
     unit: Any = None
     called: Any = None
     missing: str = "error"
+    missing_codes: Any = None
     neighbors: Any = "replace_one"
     epsilon: float = 1.0
     delta: float = 1e-6

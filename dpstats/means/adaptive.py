@@ -39,7 +39,7 @@ from dpstats.means.whitened import STAGE, WhitenedMean, WhitenedMeanPlan, mean_e
 from dpstats.privacy.guarantee import PrivacyGuarantee, up
 from dpstats.privacy.stages import Block, JointStage, Stage
 from dpstats.release.additive import Integers, JointIntegers, additive_stages
-from dpstats.release.estimator import HasMissingCodes, parameters
+from dpstats.release.estimator import parameters
 from dpstats.release.session import Released, Session
 
 if TYPE_CHECKING:
@@ -61,7 +61,7 @@ class _Rows(NamedTuple):
 
 
 @parameters
-class AdaptiveMean(ColumnEstimator[AdaptiveMeanPlan | WhitenedMeanPlan], HasMissingCodes):
+class AdaptiveMean(ColumnEstimator[AdaptiveMeanPlan | WhitenedMeanPlan]):
     """Private mean of rows whose location is known only roughly.
 
     Use this estimator if you know a wide range for the mean and an upper bound on the standard deviation. The release
@@ -218,6 +218,7 @@ class AdaptiveMean(ColumnEstimator[AdaptiveMeanPlan | WhitenedMeanPlan], HasMiss
     std_bound: Any = None
     tails: str = "subgaussian"
     missing: str = "error"
+    missing_codes: Any = None
     epsilon: float = 1.0
     delta: float = 1e-6
     random_state: Any = None

@@ -61,7 +61,7 @@ from dpstats.privacy.guarantee import Neighbors, PrivacyGuarantee
 from dpstats.privacy.plan import ReleasePlan
 from dpstats.privacy.stages import JointStage, Stage
 from dpstats.release.additive import additive_stages
-from dpstats.release.estimator import HasMissingCodes, parameters
+from dpstats.release.estimator import parameters
 from dpstats.release.private_size import PrivateSize
 from dpstats.release.session import Released
 
@@ -176,7 +176,7 @@ _ONE_GROUP = {
 
 
 @parameters
-class ClippedMean(PrivateSize, ColumnEstimator[ClippedMeanPlan], HasMissingCodes):
+class ClippedMean(PrivateSize, ColumnEstimator[ClippedMeanPlan]):
     """Private mean of rows clipped to public bounds.
 
     Use this estimator if you know tight bounds on every column without looking at the data: the noise is
@@ -343,6 +343,7 @@ class ClippedMean(PrivateSize, ColumnEstimator[ClippedMeanPlan], HasMissingCodes
     noise: str = "proportional"
     calibration: str = "exact"
     missing: str = "error"
+    missing_codes: Any = None
     neighbors: Any = "replace_one"
     epsilon: float = 1.0
     delta: float = 0.0

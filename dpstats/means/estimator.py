@@ -37,7 +37,7 @@ from dpstats.lattice import check_finite_rows
 from dpstats.mechanisms.histogram import count_stage, count_steps
 from dpstats.privacy.guarantee import PrivacyGuarantee
 from dpstats.privacy.plan import ReleasePlan
-from dpstats.release.estimator import HasMissingCodes, Plan, PrivateEstimator, parameters
+from dpstats.release.estimator import Plan, PrivateEstimator, parameters
 from dpstats.release.private_size import ROWS, count_complete, sample_complete, usable_rows
 from dpstats.release.session import Released
 from dpstats.release.witness import draw_orders
@@ -272,7 +272,7 @@ def required_samples(
 
 
 @parameters
-class CompleteCases(TransformerMixin, PrivateEstimator[ReleasePlan], HasMissingCodes):
+class CompleteCases(TransformerMixin, PrivateEstimator[ReleasePlan]):
     """A first step that leaves out rows with a missing entry, before an estimator whose number of rows is public.
 
     ``fit`` releases the number of complete rows. ``transform`` returns slightly fewer of them, chosen at random, in
@@ -347,6 +347,7 @@ class CompleteCases(TransformerMixin, PrivateEstimator[ReleasePlan], HasMissingC
     budget: Any = None
 
     missing: ClassVar[str] = "drop"
+    missing_codes: Any = None
     _per_column = ("fill",)
 
     def plan(self, n_samples: int, n_features: int) -> ReleasePlan:

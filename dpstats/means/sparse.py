@@ -47,7 +47,7 @@ from dpstats.means.sparse_selection import (
     release_on_support,
 )
 from dpstats.privacy.guarantee import PrivacyGuarantee
-from dpstats.release.estimator import HasMissingCodes, parameters
+from dpstats.release.estimator import parameters
 from dpstats.release.noise import check_scale
 from dpstats.release.session import Released, Session
 
@@ -258,7 +258,7 @@ class _NotSplit(InvalidParameter, AttributeError):
 
 
 @parameters
-class SparseMean(ColumnEstimator[SparseMeanPlan], HasMissingCodes):
+class SparseMean(ColumnEstimator[SparseMeanPlan]):
     """Private mean of many columns, few of them with a nonzero mean.
 
     Use this estimator if the table has far more columns than signals. Privacy costs as
@@ -390,6 +390,7 @@ class SparseMean(ColumnEstimator[SparseMeanPlan], HasMissingCodes):
     selection_share: float | None = None
     selection_clip: float | None = None
     missing: str = "error"
+    missing_codes: Any = None
     epsilon: float = 1.0
     delta: float = 1e-6
     random_state: Any = None

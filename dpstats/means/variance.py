@@ -38,7 +38,7 @@ from dpstats.privacy.guarantee import Neighbors, PrivacyGuarantee
 from dpstats.privacy.plan import ReleasePlan
 from dpstats.privacy.stages import Added, JointStage, Stage
 from dpstats.release.additive import additive_stages
-from dpstats.release.estimator import HasMissingCodes, parameters
+from dpstats.release.estimator import parameters
 from dpstats.release.private_size import PrivateSize
 from dpstats.release.session import Released
 
@@ -94,7 +94,7 @@ class PrivateVariancePlan(ReleasePlan):
 
 
 @parameters
-class PrivateVariance(PrivateSize, ColumnEstimator[PrivateVariancePlan], HasMissingCodes):
+class PrivateVariance(PrivateSize, ColumnEstimator[PrivateVariancePlan]):
     """Private variance of each column of rows clipped to public bounds.
 
     Use this estimator if you know bounds on every column without looking at the data: the noise is proportional to
@@ -206,6 +206,7 @@ class PrivateVariance(PrivateSize, ColumnEstimator[PrivateVariancePlan], HasMiss
     about: str = "mean"
     interval: str = "moments"
     missing: str = "error"
+    missing_codes: Any = None
     neighbors: Any = "replace_one"
     epsilon: float = 1.0
     delta: float = 0.0

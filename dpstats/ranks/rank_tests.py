@@ -40,7 +40,7 @@ from dpstats.ranks.statistics import (
     superiority,
 )
 from dpstats.release.additive import Integers, additive_stages
-from dpstats.release.estimator import HasMissingCodes, PrivateEstimator, parameters
+from dpstats.release.estimator import PrivateEstimator, parameters
 from dpstats.release.session import Released
 
 
@@ -171,11 +171,12 @@ class RankPlan(ReleasePlan):
 
 
 @parameters
-class RankTest(HasResult[RankTestResult], PrivateEstimator[RankPlan], HasMissingCodes, ABC):
+class RankTest(HasResult[RankTestResult], PrivateEstimator[RankPlan], ABC):
     """Base class of the rank tests: one integer with discrete Laplace noise, and its simulated null distribution."""
 
     n_simulations: int = 9999
     missing: str = "error"
+    missing_codes: Any = None
     epsilon: float = 1.0
     random_state: Any = None
     budget: PrivacyBudget | None = None

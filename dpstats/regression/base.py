@@ -41,7 +41,7 @@ from dpstats.regression.hypotheses import NORMAL, ErrorLaw, Hypotheses, MappedEr
 from dpstats.regression.passes import Floats
 from dpstats.regression.plan import DesignPlan
 from dpstats.release.charges import state_charges
-from dpstats.release.estimator import HasMissingCodes, PrivateEstimator, parameters
+from dpstats.release.estimator import PrivateEstimator, parameters
 
 Transform = Callable[[Any], Any]
 SomePlan = TypeVar("SomePlan", bound=DesignPlan)
@@ -75,7 +75,7 @@ def exponentiate(values: Any) -> Floats:
 
 
 @parameters
-class Regression(HasEstimates, PrivateEstimator[SomePlan], HasMissingCodes, ABC):
+class Regression(HasEstimates, PrivateEstimator[SomePlan], ABC):
     """Base class of the regressions that report estimates and the covariance of their errors.
 
     A fit sets ``params_`` and ``params_cov_``, the intercept first if there is one. All results derive from them.
@@ -84,6 +84,7 @@ class Regression(HasEstimates, PrivateEstimator[SomePlan], HasMissingCodes, ABC)
     x_bounds: Any = None
     fit_intercept: bool = True
     missing: str = "error"
+    missing_codes: Any = None
     epsilon: float = 1.0
     random_state: Any = None
     budget: Any = None

@@ -146,13 +146,6 @@ def parameters(cls: type[Estimator]) -> type[Estimator]:
     return made
 
 
-@parameters
-class HasMissingCodes:
-    """Base of the estimators with the parameter ``missing``, whose data may have codes of missing entries."""
-
-    missing_codes: Any = None
-
-
 # Estimators
 
 

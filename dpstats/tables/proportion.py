@@ -34,7 +34,7 @@ from dpstats.privacy.budget import PrivacyBudget
 from dpstats.privacy.guarantee import Neighbors, PrivacyGuarantee
 from dpstats.privacy.plan import ReleasePlan
 from dpstats.privacy.stages import AnyStage, Coins
-from dpstats.release.estimator import HasMissingCodes, PrivateEstimator, parameters
+from dpstats.release.estimator import PrivateEstimator, parameters
 from dpstats.release.private_size import PrivateSize
 from dpstats.release.session import Released, Session
 from dpstats.tables.shares import CountShare, NoisyShare, ShareErrors
@@ -90,7 +90,7 @@ class ProportionPlan(ReleasePlan):
 
 
 @parameters
-class PrivateProportion(PrivateSize, HasEstimates, PrivateEstimator[ProportionPlan], HasMissingCodes):
+class PrivateProportion(PrivateSize, HasEstimates, PrivateEstimator[ProportionPlan]):
     """Private proportion of rows that are 1, with the most powerful private test and exact intervals.
 
     Parameters
@@ -174,6 +174,7 @@ class PrivateProportion(PrivateSize, HasEstimates, PrivateEstimator[ProportionPl
     """
 
     missing: str = "error"
+    missing_codes: Any = None
     neighbors: Any = "replace_one"
     epsilon: float = 1.0
     delta: float = 0.0
