@@ -60,26 +60,13 @@ from dpstats.inference.results import FREE, ConfidenceInterval, Summary, list_so
 from dpstats.means.ratio import TOTALS, DifferenceErrors, Ratio, RatioErrors, Region, Tukey, group_sums
 from dpstats.regression import engine
 from dpstats.regression.levels import LevelsEstimate
-from dpstats.release.estimator import parameters
+from dpstats.release.estimator import fitted, parameters
 from dpstats.release.private_size import PrivateSize
 from dpstats.release.session import Released, Session
 
 Floats = NDArray[np.float64]
 
 _MOST_DRAWN = 60  # groups
-
-
-class _Fitted(PrivateSize, RatioEstimator[GroupMeansPlan]):
-    """What a fit sets: attributes, and no parameters."""
-
-    groups_: tuple[Any, ...]
-    counts_: Floats
-    counts_noise_std_: float
-    means_: Floats
-    std_: Floats
-    slopes_: Floats
-    slopes_standard_errors_: Floats
-    _adjusted: LevelsEstimate | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -95,7 +82,7 @@ class _Totals:
 
 
 @parameters
-class GroupMeans(_Fitted):
+class GroupMeans(PrivateSize, RatioEstimator[GroupMeansPlan]):
     """Private means of declared groups, with comparisons and analysis of variance.
 
     Use this estimator to compare the means of a few groups. One release contains the counts, sums and squares
@@ -240,6 +227,14 @@ class GroupMeans(_Fitted):
     delta: float = 1e-6
     random_state: Any = None
     budget: Any = None
+    groups_: tuple[Any, ...] = fitted()
+    counts_: Floats = fitted()
+    counts_noise_std_: float = fitted()
+    means_: Floats = fitted()
+    std_: Floats = fitted()
+    slopes_: Floats = fitted()
+    slopes_standard_errors_: Floats = fitted()
+    _adjusted: LevelsEstimate | None = fitted()
 
     def plan(self, n_samples: int | None, n_features: int) -> Any:
         """Return the release plan of a fit on data of this size.

@@ -27,7 +27,7 @@ from dpstats.means.moments import finest
 from dpstats.means.ratio import Region
 from dpstats.privacy.guarantee import PrivacyGuarantee
 from dpstats.release.additive import additive_stages
-from dpstats.release.estimator import parameters
+from dpstats.release.estimator import fitted, parameters
 from dpstats.release.private_size import PrivateSize
 from dpstats.release.session import Released
 
@@ -67,17 +67,8 @@ def unit_places(units: Any) -> NDArray[np.int64]:
     return Units.of(units).codes
 
 
-class _Fitted(PrivateSize, RatioEstimator[MeanPerRowPlan]):
-    """What a fit sets: attributes, and no parameters."""
-
-    mean_: Floats
-    rows_: float
-    rows_noise_std_: float
-    noise_std_: Floats
-
-
 @parameters
-class MeanPerRow(_Fitted):
+class MeanPerRow(PrivateSize, RatioEstimator[MeanPerRowPlan]):
     """Private mean of all rows, with a guarantee for people (or other units) who have several rows.
 
     A person with ten rows counts ten times. For a mean in which each person counts once, combine the rows with
@@ -176,6 +167,10 @@ class MeanPerRow(_Fitted):
     delta: float = 1e-6
     random_state: Any = None
     budget: Any = None
+    mean_: Floats = fitted()
+    rows_: float = fitted()
+    rows_noise_std_: float = fitted()
+    noise_std_: Floats = fitted()
 
     def plan(self, n_samples: int | None, n_features: int) -> MeanPerRowPlan:
         """Return the release plan of a fit on data of this size.
