@@ -18,7 +18,6 @@ from sklearn.utils.validation import check_is_fitted
 
 from dpstats.data.columns import frame_like
 from dpstats.data.parameters import (
-    by_name,
     check_choice,
     check_columns,
     check_integer,
@@ -29,7 +28,7 @@ from dpstats.data.parameters import (
 from dpstats.data.rows import Rows
 from dpstats.errors import refuse, refuse_data
 from dpstats.inference.error_distributions import ErrorDistribution, Limits
-from dpstats.inference.estimates import Estimates, HasEstimates, Test
+from dpstats.inference.estimates import Estimates, HasEstimates
 from dpstats.inference.multiple_testing import SIDAK, Together
 from dpstats.inference.reports import Records
 from dpstats.inference.results import Summary, few_observed, observed_rows, with_missing
@@ -45,19 +44,7 @@ from dpstats.release.witness import draw_orders
 Numbers = NDArray[np.float64]
 
 
-class OfColumns(HasEstimates):
-    """Base of the estimators of numbers of columns: values under a null hypothesis are matched to columns by name."""
-
-    def _test(self, found: Estimates, value: Any, alternative: str | None, simultaneous: bool | None) -> Test:
-        if value is None:
-            return found.test(None, alternative, simultaneous=simultaneous)
-        names = getattr(self, "feature_names_in_", None)
-        given = by_name("value", value, None if names is None else list(names))
-        checked = check_columns("value", given, found.estimate.shape[-1])
-        return found.test(checked, alternative, simultaneous=simultaneous)
-
-
-class ColumnEstimator(OfColumns, PrivateEstimator[Plan]):
+class ColumnEstimator(HasEstimates, PrivateEstimator[Plan]):
     """Base of the estimators that report a number for each column.
 
     Subclasses have the parameters of a `PrivateEstimator` and ``missing``. They report one number per column, for some
@@ -115,6 +102,7 @@ class ColumnEstimator(OfColumns, PrivateEstimator[Plan]):
             self._distribution(name),
             together=self._together,
             simulated=self.plan_.guarantee.simulated,
+            columns=tuple(getattr(self, "feature_names_in_", ())),
         )
 
     def summary(self, confidence_level: float | None = None, *, estimand: str | None = None) -> Summary:
