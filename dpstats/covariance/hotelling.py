@@ -38,7 +38,7 @@ from dpstats.means.ellipsoids import (
     plan_rounds,
 )
 from dpstats.privacy.gaussian import gaussian_sigma
-from dpstats.release.estimator import parameters
+from dpstats.release.estimator import parameters, plan_on_sample, state_missing
 from dpstats.release.session import Released
 
 Floats = NDArray[np.float64]
@@ -338,8 +338,8 @@ class HotellingTest(HasEstimates, EllipsoidEstimator[HotellingPlan]):
         assume = check_choice("assume", self.assume, ASSUMED)
         two = self._kinds() is not None
         frame, null = self._frame(d, assume, two)
-        if self._drops():
-            return self._plan_on_sample(n, d)
+        if self._policy() == "drop":
+            return plan_on_sample(self, n, d)
         first, second = _TWO_SAMPLES if two else (0.0, 1.0)
         noise = (1 + first**2 + second**2) / second
         noise *= gaussian_sigma(guarantee.epsilon, guarantee.delta) / math.sqrt(LAST_SHARE) / n
@@ -451,7 +451,7 @@ class HotellingTest(HasEstimates, EllipsoidEstimator[HotellingPlan]):
             estimate,
             error,
             tuple(self._column_names()),
-            self._state_missing(covered),
+            state_missing(self.plan_, covered),
             NormalErrors(estimate, error),
             title="Private Hotelling test",
             header="difference",

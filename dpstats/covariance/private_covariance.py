@@ -33,7 +33,7 @@ from dpstats.lattice import check_finite_rows
 from dpstats.lattice.products import finest
 from dpstats.means.ellipsoids import check_box, gaussian_guarantee
 from dpstats.release.additive import additive_stages
-from dpstats.release.estimator import PrivateEstimator, parameters
+from dpstats.release.estimator import PrivateEstimator, parameters, plan_on_sample, state_missing
 from dpstats.release.session import Released
 
 Floats = NDArray[np.float64]
@@ -149,8 +149,8 @@ class PrivateCovariance(HasEstimates, PrivateEstimator[CovariancePlan]):
         d = check_integer("n_features", n_features, at_least=1)
         guarantee = gaussian_guarantee(self.epsilon, self.delta)
         low, high, hard = check_box(self.bounds, self.bounds_are, d)
-        if self._drops():
-            return self._plan_on_sample(n, d)
+        if self._policy() == "drop":
+            return plan_on_sample(self, n, d)
         center, half, coarse = low / 2 + high / 2, high / 2 - low / 2, coarse_bits(n)
 
         def calibrate(bits: int) -> CovariancePlan:
@@ -192,7 +192,7 @@ class PrivateCovariance(HasEstimates, PrivateEstimator[CovariancePlan]):
             if self.plan_.hard
             else "if it were clipped to the bounds"
         )
-        return self._state_missing(f"the {what} of the population {clipped}")
+        return state_missing(self.plan_, f"the {what} of the population {clipped}")
 
     def _notes(self) -> list[str]:
         if self.plan_.n_samples >= _FEW_ROWS:

@@ -39,7 +39,7 @@ from dpstats.means.whitened import STAGE, WhitenedMean, WhitenedMeanPlan, mean_e
 from dpstats.privacy.guarantee import PrivacyGuarantee, up
 from dpstats.privacy.stages import Block, JointStage, Stage
 from dpstats.release.additive import Integers, JointIntegers, additive_stages
-from dpstats.release.estimator import parameters
+from dpstats.release.estimator import parameters, plan_on_sample
 from dpstats.release.session import Released, Session
 
 if TYPE_CHECKING:
@@ -261,7 +261,7 @@ class AdaptiveMean(ColumnEstimator[AdaptiveMeanPlan | WhitenedMeanPlan]):
         tails = check_choice("tails", self.tails, TAILS)
         missing = self._policy("center")
         if missing == "drop":
-            return self._plan_on_sample(n, d)
+            return plan_on_sample(self, n, d)
         private_cov = isinstance(self.cov, str) and self.cov == "private"
         cov = None if private_cov else self.cov
         middle, bound, hard = self._declared(d)

@@ -62,7 +62,7 @@ from dpstats.privacy.plan import ReleasePlan
 from dpstats.privacy.stages import JointStage, Stage
 from dpstats.release.additive import additive_stages
 from dpstats.release.estimator import parameters
-from dpstats.release.private_size import PrivateSize
+from dpstats.release.private_size import check_size, has_private_size, record_size
 from dpstats.release.session import Released
 
 if TYPE_CHECKING:
@@ -176,7 +176,7 @@ _ONE_GROUP = {
 
 
 @parameters
-class ClippedMean(PrivateSize, ColumnEstimator[ClippedMeanPlan]):
+class ClippedMean(ColumnEstimator[ClippedMeanPlan]):
     """Private mean of rows clipped to public bounds.
 
     Use this estimator if you know tight bounds on every column without looking at the data: the noise is
@@ -378,7 +378,7 @@ class ClippedMean(PrivateSize, ColumnEstimator[ClippedMeanPlan]):
             clipped mean: 5 numbers, Gaussian noise of scale 0.00360348
             second moment about the center: 5 numbers, Gaussian noise of scale 0.00216434
         """
-        size = self._check_size(n_samples)
+        size = check_size(self, n_samples)
         d = check_integer("n_features", n_features, at_least=1)
         epsilon, delta = check_privacy_parameters(self.epsilon, self.delta)
         missing = self._policy("center")
@@ -388,7 +388,7 @@ class ClippedMean(PrivateSize, ColumnEstimator[ClippedMeanPlan]):
         counts = check_flag("clipped_share", self.clipped_share)
         region = Region.check(self.bounds, self.bounds_are, self.clip, self.center, d)
         law = "laplace" if delta == 0 else "gaussian"
-        if self._relation is Neighbors.ADD_OR_REMOVE_ONE:
+        if has_private_size(self):
             return self._plan_totals(region, size, d, epsilon, delta, missing)
         assert size is not None
         n, estimates = size, self._estimates_std()
@@ -521,7 +521,7 @@ class ClippedMean(PrivateSize, ColumnEstimator[ClippedMeanPlan]):
         if plan.missing == "drop":
             self.rows_, self.rows_noise_std_ = rows, noise.count
         if plan.has_private_size:
-            self._record_size(rows, noise.rows)
+            record_size(self, rows, noise.rows)
         m = ratio.estimate
         error = np.hypot(noise.total, m * noise.count) / counted
         self.noise_std_ = clip * error

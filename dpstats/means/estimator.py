@@ -36,7 +36,7 @@ from dpstats.lattice import check_finite_rows
 from dpstats.mechanisms.histogram import count_stage, count_steps
 from dpstats.privacy.guarantee import PrivacyGuarantee
 from dpstats.privacy.plan import ReleasePlan
-from dpstats.release.estimator import Plan, PrivateEstimator, parameters
+from dpstats.release.estimator import Plan, PrivateEstimator, parameters, read_again
 from dpstats.release.private_size import ROWS, count_complete, sample_complete, usable_rows
 from dpstats.release.session import Released
 from dpstats.release.witness import draw_orders
@@ -147,7 +147,7 @@ class ColumnEstimator(HasEstimates, PrivateEstimator[Plan]):
     def _checked(self, X: Any) -> Rows:
         """Return rows to predict for: what a fit takes, of as many columns."""
         check_is_fitted(self)
-        rows = self._again(X)
+        rows = read_again(self, X)
         if self.missing == "error":
             check_finite_rows(rows)
         return rows
@@ -390,7 +390,7 @@ class CompleteCases(TransformerMixin, PrivateEstimator[ReleasePlan]):
             If X has another number of rows than the data of the fit, or if ``n_rows_`` is 0.
         """
         check_is_fitted(self)
-        table = self._again(X).whole()
+        table = read_again(self, X).whole()
         n, m = len(table), self.n_rows_
         if n != self.plan_.n_samples:
             allowed = f"the rows of the fit, n_samples = {self.plan_.n_samples}"

@@ -47,7 +47,7 @@ from dpstats.means.sparse_selection import (
     release_on_support,
 )
 from dpstats.privacy.guarantee import PrivacyGuarantee
-from dpstats.release.estimator import parameters
+from dpstats.release.estimator import parameters, plan_on_sample
 from dpstats.release.noise import check_scale
 from dpstats.release.session import Released, Session
 
@@ -437,7 +437,7 @@ class SparseMean(ColumnEstimator[SparseMeanPlan]):
         s = check_integer("n_nonzero", self.n_nonzero, at_least=1, at_most=d)
         missing = self._policy("center")
         if missing == "drop":
-            return self._plan_on_sample(n, d)
+            return plan_on_sample(self, n, d)
         target = PrivacyGuarantee(*check_privacy_parameters(self.epsilon, self.delta))
         private, std = self._spread(d)
         signal = check_real("max_signal", self.max_signal, at_least=0, at_most=_LARGEST_SIGNAL)

@@ -34,12 +34,12 @@ from dpstats.means.moments import (
     flat,
 )
 from dpstats.means.ratio import Region
-from dpstats.privacy.guarantee import Neighbors, PrivacyGuarantee
+from dpstats.privacy.guarantee import Neighbors, PrivacyGuarantee, parse_neighbors
 from dpstats.privacy.plan import ReleasePlan
 from dpstats.privacy.stages import Added, JointStage, Stage
 from dpstats.release.additive import additive_stages
 from dpstats.release.estimator import parameters
-from dpstats.release.private_size import PrivateSize
+from dpstats.release.private_size import check_size, record_size
 from dpstats.release.session import Released
 
 Numbers = NDArray[np.float64]
@@ -94,7 +94,7 @@ class PrivateVariancePlan(ReleasePlan):
 
 
 @parameters
-class PrivateVariance(PrivateSize, ColumnEstimator[PrivateVariancePlan]):
+class PrivateVariance(ColumnEstimator[PrivateVariancePlan]):
     """Private variance of each column of rows clipped to public bounds.
 
     Use this estimator if you know bounds on every column without looking at the data: the noise is proportional to
@@ -229,7 +229,7 @@ class PrivateVariance(PrivateSize, ColumnEstimator[PrivateVariancePlan]):
             third moment about the center: 3 numbers, Gaussian noise of scale 0.241187
             fourth moment about the center: 3 numbers, Gaussian noise of scale 0.482374
         """
-        n, neighbors = self._check_size(n_samples), self._relation
+        n, neighbors = check_size(self, n_samples), parse_neighbors(self.neighbors)
         added = neighbors is Neighbors.ADD_OR_REMOVE_ONE
         d = check_integer("n_features", n_features, at_least=1)
         epsilon, delta = check_privacy_parameters(self.epsilon, self.delta)
@@ -290,7 +290,7 @@ class PrivateVariance(PrivateSize, ColumnEstimator[PrivateVariancePlan]):
         if plan.missing == "drop":
             self.rows_, self.rows_noise_std_ = rows, observed.rows_std
         if plan.has_private_size:
-            self._record_size(rows, observed.ratio().noise.rows)
+            record_size(self, rows, observed.ratio().noise.rows)
         errors, self.noise_std_ = observed_errors(observed, plan)
         self._score: Score | SquareErrors = errors
         self._sampling = errors.sampling_std(errors.start)

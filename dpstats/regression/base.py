@@ -41,7 +41,7 @@ from dpstats.regression.hypotheses import NORMAL, ErrorLaw, Hypotheses, MappedEr
 from dpstats.regression.passes import Floats
 from dpstats.regression.plan import DesignPlan
 from dpstats.release.charges import state_charges
-from dpstats.release.estimator import PrivateEstimator, parameters
+from dpstats.release.estimator import PrivateEstimator, parameters, read_again
 
 Transform = Callable[[Any], Any]
 SomePlan = TypeVar("SomePlan", bound=DesignPlan)
@@ -523,7 +523,7 @@ class Regression(HasEstimates, PrivateEstimator[SomePlan], ABC):
         if formula is not None and not isinstance(X, np.ndarray):
             X = formula.predictors(X, check_codes(self.missing_codes))
         # A model without columns needs the number of rows only.
-        rows = self._again(X).whole().X if self.coef_.size else np.empty((len(X), 0))
+        rows = read_again(self, X).whole().X if self.coef_.size else np.empty((len(X), 0))
         if self.missing == "error":
             check_finite(rows)
         if self._first:

@@ -44,7 +44,7 @@ from dpstats.regression.passes import Floats
 from dpstats.regression.path import find_identified
 from dpstats.regression.plan import RegressionPlan, regression_plan
 from dpstats.regression.sufficient import GAUSSIAN_MOMENTS, describe_moments, read_moments, report_moments
-from dpstats.release.estimator import parameters
+from dpstats.release.estimator import parameters, read_again
 from dpstats.release.session import Released, Session
 
 RARE = 0.01
@@ -89,7 +89,7 @@ class FactorColumns(OffsetColumn[SomePlan]):
         coding = self._fitted_coding
         if coding is None or hasattr(self, "formula_"):
             return super()._linear_predictor(X)
-        table = self._again(X, label_columns(coding.factors)).whole()
+        table = read_again(self, X, label_columns(coding.factors)).whole()
         if self.missing == "error":
             check_finite(table.X)
         assert table.groups is not None

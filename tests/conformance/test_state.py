@@ -36,7 +36,6 @@ from dpstats.regression.engine import CurvedRegression
 from dpstats.regression.generalized_linear import LogLinearRegression
 from dpstats.regression.sufficient import FromMoments
 from dpstats.release.estimator import PrivateEstimator
-from dpstats.release.private_size import PrivateSize
 from dpstats.release.session import Session
 from dpstats.release.witness import Mechanism
 from dpstats.statistic import PrivateStatistic
@@ -248,7 +247,6 @@ def forms(number: float | int) -> list[bytes]:
 
 # Beside what docstrings declare, and why.
 UNDECLARED = {
-    PrivateSize: {"_released_size": "the released number of rows and its noise, for the interval"},
     ClippedMean: {
         "_score": "the released mean before it is cut to the bounds, and what is known of its error",
         "_counted": "how many rows count, as released, for standard errors",
@@ -275,6 +273,7 @@ UNDECLARED = {
     PrivateEstimator: {
         "_found_by_fit": "the names of the attributes that the fit has set",
         "_parameters": "the parameters of the fit as text, for reports",
+        "_released_size": "the released number of rows and its noise, for the interval",
     },
     FromMoments: {"_counted": "how many rows count, as released, for degrees of freedom"},
     PrivateLinearRegression: {

@@ -743,7 +743,7 @@ NO_ANSWER = {
     **dict.fromkeys(("ThresholdStream.query", "ThresholdStream.stream"), "the scene has used up its stream"),
     **dict.fromkeys(
         (
-            "PrivateSize.n_interval",
+            "PrivateEstimator.n_interval",
             "GroupMeans.count_interval",
             "ComparesGroups.homogeneity",
             "PrivatePCA.biplot",
