@@ -1,6 +1,6 @@
-"""The linear regression whose rows may have labels of declared factors.
+"""Private linear regression: least squares by noisy Newton steps in whitened coordinates.
 
-Private linear regression: least squares by noisy Newton steps in whitened coordinates.
+Rows may have labels of declared factors.
 
 Proof: docs/proofs/regression.md.
 """
@@ -15,7 +15,6 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from dpstats.data.parameters import check_choice, check_privacy_parameters
-from dpstats.data.rows import Rows
 from dpstats.data.schema import Categories, Schema
 from dpstats.data.values import quiet
 from dpstats.errors import InvalidParameter, attempt, refuse, show_names
@@ -25,8 +24,16 @@ from dpstats.inference.results import FREE
 from dpstats.lattice import check_finite
 from dpstats.means.ratio import DifferenceErrors
 from dpstats.privacy.gaussian import gaussian_sigma
-from dpstats.regression.base import INTERCEPT, SomePlan
-from dpstats.regression.engine import LeastSquares, NewtonSteps, OffsetColumn, check_offset, walked
+from dpstats.regression.base import INTERCEPT
+from dpstats.regression.engine import (
+    add_columns,
+    check_offset,
+    report_counts,
+    report_steps,
+    score_variation,
+    set_outside,
+    walked,
+)
 from dpstats.regression.hypotheses import ErrorLaw, Robust, Student
 from dpstats.regression.levels import LevelsEstimate, find_coefficients
 from dpstats.regression.levels_plan import (
@@ -39,26 +46,442 @@ from dpstats.regression.levels_plan import (
     factors_plan,
     label_columns,
 )
-from dpstats.regression.linear_path import MEAT_KURTOSIS, STAGE, MomentsPlan, is_few, moments_plan
+from dpstats.regression.linear_path import MEAT_KURTOSIS, MomentsPlan, is_few, moments_plan
 from dpstats.regression.passes import Floats
 from dpstats.regression.path import find_identified
 from dpstats.regression.plan import RegressionPlan, regression_plan
-from dpstats.regression.sufficient import GAUSSIAN_MOMENTS, describe_moments, read_moments, report_moments
+from dpstats.regression.sufficient import GAUSSIAN_MOMENTS, LeastSquares, describe_moments
 from dpstats.release.estimator import parameters, read_again
-from dpstats.release.session import Released, Session
+from dpstats.release.session import Released
 
 RARE = 0.01
 """Fraction of the rows that a level of a formula may have if none is declared."""
 _SHOWN = 6
 
 
-@parameters
-class FactorColumns(OffsetColumn[SomePlan]):
-    """Base class of the linear regression whose rows may have labels of declared factors."""
+@dataclass(frozen=True, eq=False)
+class _Column(ScoreErrors):
+    """Errors of differences with one column, as a vector."""
 
+    errors: DifferenceErrors
+
+    @property
+    def start(self) -> Floats:
+        return self.errors.start[:, 0]
+
+    @property
+    def box(self) -> Limits:
+        low, high = self.errors.box
+        return low[:, 0], high[:, 0]
+
+    @property
+    def standard_error(self) -> Floats:
+        """Half the width of the intervals of one standard deviation."""
+        return self.errors.standard_error[:, 0]
+
+    def limits(self, tail: Tail) -> Limits:
+        low, high = self.errors.limits(tail)
+        return low[:, 0], high[:, 0]
+
+    def score(self, value: Floats) -> Floats:
+        return self.errors.score(np.reshape(value, (-1, 1)))[:, 0]
+
+
+def _check_factor(factor: Any, coding: Coding) -> Any:
+    """Return the name of a factor: the only one by default."""
+    names = list(coding.factors)
+    if factor is None and len(names) == 1:
+        return names[0]
+    if factor not in names:
+        allowed = f"the name of a factor ({show_names(names)})"
+        raise refuse(
+            "factor", given=factor, allowed=allowed, remedy="There is more than one." * (factor is None)
+        )
+    return factor
+
+
+def _find_level(label: Any, levels: Categories, which: str) -> int:
+    code = int(levels.codes([label], which)[0])
+    if code < 0:
+        raise refuse(which, given=label, allowed=f"a declared level ({show_names(levels.values)})")
+    return code
+
+
+_HIDDEN, _HIDDEN_LEVEL = 1.0, 0.7
+"""Bias of a slope and of the intercept, in standard errors, that a note names: intervals of level 0.95 then cover 0.83
+and 0.89."""
+
+
+@parameters
+class PrivateLinearRegression(LeastSquares[RegressionPlan]):
+    """Private least squares, with intervals that include sampling error and privacy noise.
+
+    Use this estimator for linear regression with a positive delta. For pure differential privacy (delta = 0), use
+    `FunctionalMechanismRegression`.
+
+    Parameters
+    ----------
+    x_bounds : (low, high), or array of shape (n_features, 2)
+        Public bounds of the columns, in their units, known without the data. Rows outside are not clipped but
+        downweighted, as are all rows far from the others. A row more than four half-widths from the middle of the
+        bounds in any column has weight 0. A mapping ``{column: (low, high)}`` or a data frame with one row per column
+        is matched to the columns of ``X`` by name.
+    y_bounds : (low, high)
+        Public bounds of the outcome. Outcomes outside are clipped to the nearer bound, and the fraction of clipped
+        outcomes is released.
+    weights : column name, optional
+        The column of a data frame that has the weight of each row. Weights can also be given to ``fit``.
+    weight_bounds : (low, high), optional
+        Public bounds of the weights, at least 0. Weights outside are clipped to the nearer bound. Required if rows have
+        weights. A row counts with its weight over ``high``, so the noise is proportional to ``high`` over the mean
+        weight.
+    offset : column name, optional
+        The column of a data frame that has the offset of each row: a known part of the outcome, which is
+        subtracted. Offsets can also be given to ``fit``.
+    offset_bounds : (low, high), optional
+        Public bounds of the offsets. Offsets outside are clipped to the nearer bound, and the fraction of clipped
+        offsets is released. Required if rows have offsets.
+    factors : mapping {column name: levels}, optional
+        Columns of ``X`` with labels, and their public levels, such as ``{"arm": ["control", "a", "b"]}``. The first
+        level is the reference. A column of yes and no has the levels ``[False, True]`` or ``[0, 1]``. Levels may be
+        rare: see the notes. Several factors may have at most 16 combinations of levels. ``X`` must be a data frame, a
+        file or a relation, and have at least one column of numbers. A row with an undeclared or missing label adds
+        nothing to the fit.
+    fit_intercept : bool, default=True
+        Whether the model has an intercept.
+    cov_type : {"HC", "nonrobust"}, default="HC"
+        Covariance that standard errors use:
+
+        * "HC": robust, for residuals with any variances.
+        * "nonrobust": shrinks the released covariance toward the covariance under equal residual variances, to the
+          extent that noise explains the difference. Not with factors.
+
+        Both divide by n - p rows, as "HC1" does. Intervals use Student's t with n - p degrees of freedom, or with two
+        fifths of them where a robust covariance is estimated. Joint tests then use Hotelling's T^2.
+    missing : {"error", "drop"}, default="error"
+        Treatment of rows with a NaN or infinite entry, or with a missing outcome. "error" raises `InvalidData`, which
+        reveals that such a row exists. "drop" leaves the row out, and spends one hundredth of the squared privacy
+        parameter mu on the number of observed rows.
+    missing_codes : sequence of numbers and text, optional
+        Public codes of missing entries, such as ``[-999, "unk"]``, in all columns. Numbers are compared by value, words
+        by text.
+    epsilon : float, default=1.0
+        Privacy parameter. Must be positive.
+    delta : float, default=1e-6
+        Privacy parameter, in (0, 1).
+    random_state : None, int or numpy.random.Generator, default=None
+        None draws exact noise. Any other value simulates noise: the result is then not private.
+    budget : PrivacyBudget, optional
+        Budget that every call of ``fit`` charges for all stages together, before the first. Clones share it.
+
+    Attributes
+    ----------
+    coef_ : ndarray of shape (n_features,)
+        Slopes, in units of the outcome per unit of the column. With ``factors``, then the difference of each level from
+        the first of its factor, named such as "arm[T.b]".
+    intercept_ : float
+        Intercept, or 0 without one.
+    standard_errors_ : ndarray of shape (n_features,)
+        Standard errors of ``coef_``. They include sampling error and noise.
+    intercept_standard_error_ : float
+        Standard error of ``intercept_``.
+    cov_params_ : ndarray of shape (n_features, n_features)
+        Covariance of the errors of ``coef_``.
+    params_, params_cov_ : ndarrays of shape (p,), (p, p)
+        The same with the intercept first.
+    identified_ : ndarray of bool, shape (n_features,)
+        Whether each coefficient is identified. For the others, noise hides the variation of the columns, and their
+        intervals reflect only the range of the outcome. A level of a factor is identified if its released count and
+        the count of the first level are at least five times their noise.
+    intercept_identified_ : bool
+        Whether the intercept is. Only with few rows.
+    levels_ : dict
+        For each level, or for each combination of levels of several factors: the noisy number of rows, the mean outcome
+        at the mean of the columns, and its standard error. Only with ``factors``.
+    counts_noise_std_ : float
+        Standard deviation of the noise of these numbers. Only with ``factors``.
+    privacy_share_ : ndarray of shape (n_features,)
+        Fraction of the squared standard error that is due to privacy: the noise, and the errors that it leaves
+        uncorrected.
+    intercept_privacy_share_ : float
+    uneven_ : bool
+        Whether residuals beyond the clipping threshold do not balance by more than the noise. They are skewed, or
+        some rows were far from the line after the first step. If they are skewed and the skewness depends on the row,
+        slopes may be biased by more than their intervals show.
+    peaked_ : bool
+        Whether a few residuals are far larger than the others, for example where a yes is rare. The intercept, or the
+        slopes of a model without one, count each of them up to a threshold only.
+    hidden_bias_ : float
+        The largest bias of a slope that the noise can hide, in standard errors. Skewed residuals cause it, if their
+        skewness depends on the row or the model has no intercept. A note names it if it is above 1 and
+        ``uneven_`` is False.
+    condition_ : float
+        Condition number of the released curvature, corrected for noise.
+    scale_ : float
+        Standard deviation of the residuals.
+    clipped_share_ : float
+        Noisy fraction of the outcomes outside ``y_bounds``.
+    clipped_share_std_ : float
+        Standard deviation of the noise in ``clipped_share_``.
+    clipped_offset_share_, clipped_offset_share_std_ : float
+        Noisy fraction of the offsets outside ``offset_bounds``, and the standard deviation of its noise. Only with
+        offsets.
+    rows_, rows_noise_std_ : float
+        Noisy number of observed rows, and the standard deviation of its noise. Only with ``missing="drop"``, or with
+        ``factors``, where rows of undeclared levels do not count. Not with few rows.
+    clipped_weight_share_, clipped_weight_share_std_ : float
+        Noisy fraction of the total weight that is of rows with a weight outside ``weight_bounds``, and the standard
+        deviation of its noise. Only with weights.
+    total_weight_, total_weight_noise_std_ : float
+        Noisy sum of the weights, and the standard deviation of its noise. Only with weights.
+    effective_rows_ : float
+        Number of rows of equal weight whose mean has the same sampling variance. Only with weights.
+    privacy_ : PrivacyGuarantee
+        Guarantee of the fit, for neighboring datasets that differ in one row: x, y, its offset and its weight. The
+        number of rows is public.
+    plan_ : RegressionPlan, or MomentsPlan with few rows
+        The release plan: every released quantity and its noise.
+    n_features_in_ : int
+        Number of columns.
+    feature_names_in_ : ndarray of shape (n_features,)
+        Column names. Only if ``X`` has column names.
+
+    Notes
+    -----
+    **Method.** Rows are centered, whitened by the directions of the centered rows, and bounded in these
+    coordinates. This downweights high-leverage rows, and causes no bias if the model holds. Residuals are
+    clipped. If they are independent of the row, clipping biases only the intercept, and a last stage corrects
+    it. Every step releases the Gram matrix of the bounded rows together with the gradient, without additional
+    noise.
+
+    **Factors.** A row has one level, so sums by level cost the noise of one sum, also for rare levels. A column of 0
+    and 1 instead needs about 134/mu rows with a 1. ``smallest_share`` of a plan is their fraction. mu is the parameter
+    of Gaussian differential privacy, 0.237 for the default epsilon and delta. Several factors are cross-classified, and
+    coefficients are the least-squares fit to the means of the cells.
+
+    Residuals are assumed to be about as skewed in each level as in all rows. With weights that vary, the standard
+    errors of levels are conservative.
+
+    **Formulas.** `from_formula` fits factors by levels if a level may be too rare for a column of 0 and 1. All other
+    columns must be numbers, without interactions with factors. Unless ``levels`` declares fractions of the rows, as in
+    ``{"arm": {"a": 0.5, "b": 0.5}}``, a level may have 1% of them. The choice is public.
+
+    **Few rows.** For one column without factors, and fewer than 80/mu rows, the fit takes the single release of
+    `SufficientStatisticsRegression`, because noise hides what the steps would learn. The plan names it. Standard errors
+    then assume homoscedastic residuals, and ``rows_`` is not set. Fits with weights or offsets always take steps.
+
+    **Estimand.** If the model does not hold, coefficients describe the best fit to the weighted rows.
+
+    **Weights.** Standard errors of type "HC" hold for sampling weights (inverse probabilities of selection) and for
+    weights of precision. Type "nonrobust" assumes that the residual variance is inversely proportional to the
+    weight. Weights are not frequencies: a weight of 2 is one row, not two.
+
+    References
+    ----------
+    Sheffet (2017), Differentially private ordinary least squares. Wang (2018), Revisiting differentially
+    private linear regression. Huber (1981), Robust Statistics, chapter 7.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from dpstats.regression import PrivateLinearRegression
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.normal(size=(20_000, 2))
+    >>> y = 1.0 + X @ [0.5, -0.5] + rng.normal(size=20_000)
+    >>> model = PrivateLinearRegression(x_bounds=(-4, 4), y_bounds=(-6, 8), random_state=0).fit(X, y)
+    >>> model.coef_.round(1), round(model.intercept_, 1)
+    (array([ 0.5, -0.5]), 1.0)
+    """
+
+    weights: Any = None
+    weight_bounds: Any = None
+    offset: Any = None
+    offset_bounds: Any = None
     factors: Any = None
     cov_type: str = "HC"
     delta: float = 1e-6
+
+    _title = "Private linear regression"
+    _fewest = 0
+
+    @property
+    def _law(self) -> ErrorLaw:
+        if not self._robust or isinstance(self.plan_, MomentsPlan):
+            return Student(self._degrees)
+        return Robust(2 * self._degrees / MEAT_KURTOSIS)
+
+    def plan(self, n_samples: int, n_features: int, shares: Mapping[Any, float] | None = None) -> Any:
+        """Return the release plan of a fit on data of this size.
+
+        Parameters
+        ----------
+        n_samples, n_features : int
+            Public sizes. Columns of factors do not count.
+        shares : mapping, optional
+            Fractions of the rows that have the rarer value of a yes/no column, by the name or position of the column,
+            such as ``{"smoker": 0.02}``. For a factor, give the fraction of each level: ``{"arm": {"a": 0.02}}``. The
+            plan states the noise of these coefficients in `noise_ratios` and its notes. Nothing else depends on
+            ``shares``. Give public knowledge, not fractions of the data.
+        """
+        plan = self._plan(n_samples, n_features)
+        return (
+            plan
+            if shares is None
+            else replace(plan, shares=check_shares(shares, plan, self._known_columns()))
+        )
+
+    def _known_columns(self) -> list[Any] | None:
+        """Return the names of the columns: of the bounds, or of the data or the formula of a fit; None if unknown."""
+        if isinstance(self.x_bounds, Mapping):
+            return list(self.x_bounds)
+        fitted = "plan_" in self.__dict__
+        return self._names()[self._first :] if fitted and self._are_named() else None
+
+    def _are_named(self) -> bool:
+        return any(getattr(self, name, None) is not None for name in ("feature_names_in_", "formula_"))
+
+    def _plan(self, n_samples: int, n_features: int) -> Any:
+        n, design = self._declared(n_samples, n_features)
+        design = add_columns(self, design)
+        if design.offset is not None:
+            design = design.subtracting(design.offset)
+        epsilon, delta = check_privacy_parameters(self.epsilon, self.delta)
+        check_choice("cov_type", self.cov_type, ["HC", "nonrobust"])
+        coding = self._factors_coding()
+        if coding is not None:
+            if self.cov_type != "HC":
+                raise refuse("cov_type", given=self.cov_type, allowed="'HC' with factors")
+            return factors_plan(design, coding, n, epsilon, delta, self._policy())
+        plain = design.offset is None and design.weight is None
+        if delta > 0 and plain and is_few(n, n_features, 1 / gaussian_sigma(epsilon, delta)):
+            plan = moments_plan("l2", design, n, epsilon, delta, self._policy())
+            return replace(plan, few_rows=True)
+        return regression_plan("linear", design, n, epsilon, delta, self._policy())
+
+    def fit(self, X: Any, y: Any = None, offset: Any = None, weights: Any = None) -> Self:
+        """Release the coefficients from the rows of ``X``.
+
+        Bad parameters and bad data raise before anything is charged.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features), or container of rows
+            Private rows, as for every estimator.
+        y : sequence of length n_samples, or column name
+            Private: the outcome of each row.
+        offset : sequence of length n_samples, or column name, optional
+            Private: a known term of the linear predictor of each row. It needs ``offset_bounds``. Not given if the
+            estimator names a column of ``X`` by ``offset``.
+        weights : sequence of length n_samples, or column name, optional
+            Private: the weight of each row. It needs ``weight_bounds``. Not given if the estimator names a column of
+            ``X`` by ``weights``.
+
+        Returns
+        -------
+        self
+
+        Raises
+        ------
+        InvalidParameter
+            If a parameter has a value that is not allowed.
+        InvalidData
+            If X, y, the offset or the weights cannot be read.
+        BudgetExceeded
+            If the budget cannot pay.
+        """
+        return self._fit_columns(X, y, offset=offset, weights=weights)
+
+    def predict(self, X: Any, offset: Any = None) -> Floats:
+        """Return the predicted outcomes of rows, of shape (n_samples,). Releases nothing new.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            Rows to predict for. With factors, a data frame with their columns too. The prediction is NaN for a row of
+            an undeclared level.
+        offset : sequence of length n_samples, optional
+            Offsets of the rows. The default is 0 for each.
+        """
+        found = super().predict(X)
+        return found + check_offset(offset, found.size)
+
+    def score(self, X: Any, y: Any, sample_weight: None = None, offset: Any = None) -> float:
+        """Return a private R^2 on private rows. This is a separate release with the same privacy cost as the fit.
+
+        Outcomes are clipped to ``y_bounds``, and residuals at twice the half-width of these bounds. The result is NaN
+        if noise makes the variance of the outcomes 0 or negative. ``offset`` has the offsets of the rows. The default
+        is 0 for each.
+        """
+        fitted, outcomes = self._score_rows(X, y, sample_weight)
+        return score_variation(self, X, fitted + check_offset(offset, fitted.size), outcomes)
+
+    def _notes(self) -> list[str]:
+        notes = [*super()._notes(), *self._factor_notes()]
+        if self.peaked_:
+            counted = "The intercept counts" if self._first else "Without an intercept, slopes count"
+            notes.append(
+                f"A few residuals are far larger than the others. {counted} each of them up to a threshold, and may be "
+                "biased by more than intervals show. Check the rows with rare outcomes."
+            )
+        elif self._first and self._hidden_level > _HIDDEN_LEVEL:
+            notes.append(
+                "The intercept assumes residuals that are no more skewed than exponential ones. Lognormal ones could "
+                f"bias it by {self._hidden_level:.1f} standard errors, which the noise can hide. Use more rows or a "
+                "larger epsilon to check it, or transform the outcome."
+            )
+        if self.uneven_:
+            notes.append(
+                "Residuals beyond the clipping threshold do not balance. They are skewed, or some rows were far from "
+                "the line after the first step. If they are skewed, slopes may be biased by more than their intervals "
+                "show. Consider transforming the outcome."
+            )
+        elif self.hidden_bias_ > _HIDDEN:
+            assumed = (
+                "Slopes assume that residuals are no more skewed for some rows than for others"
+                if self._first
+                else "Without an intercept, slopes assume that residuals are hardly skewed"
+            )
+            notes.append(
+                f"{assumed}. The noise can hide a bias of up to {self.hidden_bias_:.1f} standard errors. Use more rows "
+                "or a larger epsilon to check it."
+            )
+        return notes
+
+    def _report(self, released: Released, plan: Any) -> None:
+        self._robust = self.cov_type == "HC"
+        if isinstance(plan, MomentsPlan):
+            super()._report(released, plan)
+            # No residual is clipped.
+            self.uneven_ = self.peaked_ = False
+            self.hidden_bias_ = self._hidden_level = 0.0
+            return
+        if isinstance(plan, FactorsPlan):
+            levels = walked(released, plan).estimate()
+            self._report_factors(levels, plan)
+            fit, estimate = levels.path.fit, levels.path.fit.found
+            report_counts(self, released, plan.inner, estimate)
+            self.scale_ = plan.design.y_half * fit.scale
+        else:
+            estimate = report_steps(self, released, plan, "robust" if self._robust else "model")
+            self.identified_ = find_identified(estimate, estimate.robust, plan)
+            self.scale_ = estimate.scale
+        set_outside(self, estimate.outside, estimate.rows)
+        self.uneven_, self.peaked_ = estimate.uneven, estimate.peaked
+        self.hidden_bias_ = estimate.hidden
+        # The means of levels have limits of their own.
+        self._hidden_level = 0.0 if isinstance(plan, FactorsPlan) else estimate.hidden_level
+
+    def _method(self) -> list[tuple[str, str]]:
+        if isinstance(self.plan_, MomentsPlan):
+            return describe_moments(self, f"{GAUSSIAN_MOMENTS} (few rows)")
+        by_levels = "factors by levels; " * (self._fitted_coding is not None)
+        return [
+            ("Method", f"{by_levels}noisy Newton steps, whitened; bounded rows, clipped residuals"),
+            ("Covariance", "robust (HC)" if self._robust else "nonrobust (residuals of one variance)"),
+            ("Condition of the design", f"{self.condition_:.3g} (released, whitened)"),
+        ]
+
+    # Factors
 
     def _factors_coding(self) -> Coding | None:
         """Return the coding of the declared factors, or None without factors."""
@@ -257,400 +680,4 @@ class FactorColumns(OffsetColumn[SomePlan]):
             *notes,
             "Coefficients of factors assume residuals that are about as skewed in each level as in all rows. They are "
             f"clipped at these multiples of their standard deviation: {clips}{', ...' * (len(cells) > _SHOWN)}.",
-        ]
-
-
-@dataclass(frozen=True, eq=False)
-class _Column(ScoreErrors):
-    """Errors of differences with one column, as a vector."""
-
-    errors: DifferenceErrors
-
-    @property
-    def start(self) -> Floats:
-        return self.errors.start[:, 0]
-
-    @property
-    def box(self) -> Limits:
-        low, high = self.errors.box
-        return low[:, 0], high[:, 0]
-
-    @property
-    def standard_error(self) -> Floats:
-        """Half the width of the intervals of one standard deviation."""
-        return self.errors.standard_error[:, 0]
-
-    def limits(self, tail: Tail) -> Limits:
-        low, high = self.errors.limits(tail)
-        return low[:, 0], high[:, 0]
-
-    def score(self, value: Floats) -> Floats:
-        return self.errors.score(np.reshape(value, (-1, 1)))[:, 0]
-
-
-def _check_factor(factor: Any, coding: Coding) -> Any:
-    """Return the name of a factor: the only one by default."""
-    names = list(coding.factors)
-    if factor is None and len(names) == 1:
-        return names[0]
-    if factor not in names:
-        allowed = f"the name of a factor ({show_names(names)})"
-        raise refuse(
-            "factor", given=factor, allowed=allowed, remedy="There is more than one." * (factor is None)
-        )
-    return factor
-
-
-def _find_level(label: Any, levels: Categories, which: str) -> int:
-    code = int(levels.codes([label], which)[0])
-    if code < 0:
-        raise refuse(which, given=label, allowed=f"a declared level ({show_names(levels.values)})")
-    return code
-
-
-_HIDDEN, _HIDDEN_LEVEL = 1.0, 0.7
-"""Bias of a slope and of the intercept, in standard errors, that a note names: intervals of level 0.95 then cover 0.83
-and 0.89."""
-
-
-@parameters
-class PrivateLinearRegression(FactorColumns[RegressionPlan], NewtonSteps, LeastSquares[RegressionPlan]):
-    """Private least squares, with intervals that include sampling error and privacy noise.
-
-    Use this estimator for linear regression with a positive delta. For pure differential privacy (delta = 0), use
-    `FunctionalMechanismRegression`.
-
-    Parameters
-    ----------
-    x_bounds : (low, high), or array of shape (n_features, 2)
-        Public bounds of the columns, in their units, known without the data. Rows outside are not clipped but
-        downweighted, as are all rows far from the others. A row more than four half-widths from the middle of the
-        bounds in any column has weight 0. A mapping ``{column: (low, high)}`` or a data frame with one row per column
-        is matched to the columns of ``X`` by name.
-    y_bounds : (low, high)
-        Public bounds of the outcome. Outcomes outside are clipped to the nearer bound, and the fraction of clipped
-        outcomes is released.
-    weights : column name, optional
-        The column of a data frame that has the weight of each row. Weights can also be given to ``fit``.
-    weight_bounds : (low, high), optional
-        Public bounds of the weights, at least 0. Weights outside are clipped to the nearer bound. Required if rows have
-        weights. A row counts with its weight over ``high``, so the noise is proportional to ``high`` over the mean
-        weight.
-    offset : column name, optional
-        The column of a data frame that has the offset of each row: a known part of the outcome, which is
-        subtracted. Offsets can also be given to ``fit``.
-    offset_bounds : (low, high), optional
-        Public bounds of the offsets. Offsets outside are clipped to the nearer bound, and the fraction of clipped
-        offsets is released. Required if rows have offsets.
-    factors : mapping {column name: levels}, optional
-        Columns of ``X`` with labels, and their public levels, such as ``{"arm": ["control", "a", "b"]}``. The first
-        level is the reference. A column of yes and no has the levels ``[False, True]`` or ``[0, 1]``. Levels may be
-        rare: see the notes. Several factors may have at most 16 combinations of levels. ``X`` must be a data frame, a
-        file or a relation, and have at least one column of numbers. A row with an undeclared or missing label adds
-        nothing to the fit.
-    fit_intercept : bool, default=True
-        Whether the model has an intercept.
-    cov_type : {"HC", "nonrobust"}, default="HC"
-        Covariance that standard errors use:
-
-        * "HC": robust, for residuals with any variances.
-        * "nonrobust": shrinks the released covariance toward the covariance under equal residual variances, to the
-          extent that noise explains the difference. Not with factors.
-
-        Both divide by n - p rows, as "HC1" does. Intervals use Student's t with n - p degrees of freedom, or with two
-        fifths of them where a robust covariance is estimated. Joint tests then use Hotelling's T^2.
-    missing : {"error", "drop"}, default="error"
-        Treatment of rows with a NaN or infinite entry, or with a missing outcome. "error" raises `InvalidData`, which
-        reveals that such a row exists. "drop" leaves the row out, and spends one hundredth of the squared privacy
-        parameter mu on the number of observed rows.
-    missing_codes : sequence of numbers and text, optional
-        Public codes of missing entries, such as ``[-999, "unk"]``, in all columns. Numbers are compared by value, words
-        by text.
-    epsilon : float, default=1.0
-        Privacy parameter. Must be positive.
-    delta : float, default=1e-6
-        Privacy parameter, in (0, 1).
-    random_state : None, int or numpy.random.Generator, default=None
-        None draws exact noise. Any other value simulates noise: the result is then not private.
-    budget : PrivacyBudget, optional
-        Budget that every call of ``fit`` charges for all stages together, before the first. Clones share it.
-
-    Attributes
-    ----------
-    coef_ : ndarray of shape (n_features,)
-        Slopes, in units of the outcome per unit of the column. With ``factors``, then the difference of each level from
-        the first of its factor, named such as "arm[T.b]".
-    intercept_ : float
-        Intercept, or 0 without one.
-    standard_errors_ : ndarray of shape (n_features,)
-        Standard errors of ``coef_``. They include sampling error and noise.
-    intercept_standard_error_ : float
-        Standard error of ``intercept_``.
-    cov_params_ : ndarray of shape (n_features, n_features)
-        Covariance of the errors of ``coef_``.
-    params_, params_cov_ : ndarrays of shape (p,), (p, p)
-        The same with the intercept first.
-    identified_ : ndarray of bool, shape (n_features,)
-        Whether each coefficient is identified. For the others, noise hides the variation of the columns, and their
-        intervals reflect only the range of the outcome. A level of a factor is identified if its released count and
-        the count of the first level are at least five times their noise.
-    intercept_identified_ : bool
-        Whether the intercept is. Only with few rows.
-    levels_ : dict
-        For each level, or for each combination of levels of several factors: the noisy number of rows, the mean outcome
-        at the mean of the columns, and its standard error. Only with ``factors``.
-    counts_noise_std_ : float
-        Standard deviation of the noise of these numbers. Only with ``factors``.
-    privacy_share_ : ndarray of shape (n_features,)
-        Fraction of the squared standard error that is due to privacy: the noise, and the errors that it leaves
-        uncorrected.
-    intercept_privacy_share_ : float
-    uneven_ : bool
-        Whether residuals beyond the clipping threshold do not balance by more than the noise. They are skewed, or
-        some rows were far from the line after the first step. If they are skewed and the skewness depends on the row,
-        slopes may be biased by more than their intervals show.
-    peaked_ : bool
-        Whether a few residuals are far larger than the others, for example where a yes is rare. The intercept, or the
-        slopes of a model without one, count each of them up to a threshold only.
-    hidden_bias_ : float
-        The largest bias of a slope that the noise can hide, in standard errors. Skewed residuals cause it, if their
-        skewness depends on the row or the model has no intercept. A note names it if it is above 1 and
-        ``uneven_`` is False.
-    condition_ : float
-        Condition number of the released curvature, corrected for noise.
-    scale_ : float
-        Standard deviation of the residuals.
-    clipped_share_ : float
-        Noisy fraction of the outcomes outside ``y_bounds``.
-    clipped_share_std_ : float
-        Standard deviation of the noise in ``clipped_share_``.
-    clipped_offset_share_, clipped_offset_share_std_ : float
-        Noisy fraction of the offsets outside ``offset_bounds``, and the standard deviation of its noise. Only with
-        offsets.
-    rows_, rows_noise_std_ : float
-        Noisy number of observed rows, and the standard deviation of its noise. Only with ``missing="drop"``, or with
-        ``factors``, where rows of undeclared levels do not count. Not with few rows.
-    clipped_weight_share_, clipped_weight_share_std_ : float
-        Noisy fraction of the total weight that is of rows with a weight outside ``weight_bounds``, and the standard
-        deviation of its noise. Only with weights.
-    total_weight_, total_weight_noise_std_ : float
-        Noisy sum of the weights, and the standard deviation of its noise. Only with weights.
-    effective_rows_ : float
-        Number of rows of equal weight whose mean has the same sampling variance. Only with weights.
-    privacy_ : PrivacyGuarantee
-        Guarantee of the fit, for neighboring datasets that differ in one row: x, y, its offset and its weight. The
-        number of rows is public.
-    plan_ : RegressionPlan, or MomentsPlan with few rows
-        The release plan: every released quantity and its noise.
-    n_features_in_ : int
-        Number of columns.
-    feature_names_in_ : ndarray of shape (n_features,)
-        Column names. Only if ``X`` has column names.
-
-    Notes
-    -----
-    **Method.** Rows are centered, whitened by the directions of the centered rows, and bounded in these
-    coordinates. This downweights high-leverage rows, and causes no bias if the model holds. Residuals are
-    clipped. If they are independent of the row, clipping biases only the intercept, and a last stage corrects
-    it. Every step releases the Gram matrix of the bounded rows together with the gradient, without additional
-    noise.
-
-    **Factors.** A row has one level, so sums by level cost the noise of one sum, also for rare levels. A column of 0
-    and 1 instead needs about 134/mu rows with a 1. ``smallest_share`` of a plan is their fraction. mu is the parameter
-    of Gaussian differential privacy, 0.237 for the default epsilon and delta. Several factors are cross-classified, and
-    coefficients are the least-squares fit to the means of the cells.
-
-    Residuals are assumed to be about as skewed in each level as in all rows. With weights that vary, the standard
-    errors of levels are conservative.
-
-    **Formulas.** `from_formula` fits factors by levels if a level may be too rare for a column of 0 and 1. All other
-    columns must be numbers, without interactions with factors. Unless ``levels`` declares fractions of the rows, as in
-    ``{"arm": {"a": 0.5, "b": 0.5}}``, a level may have 1% of them. The choice is public.
-
-    **Few rows.** For one column without factors, and fewer than 80/mu rows, the fit takes the single release of
-    `SufficientStatisticsRegression`, because noise hides what the steps would learn. The plan names it. Standard errors
-    then assume homoscedastic residuals, and ``rows_`` is not set. Fits with weights or offsets always take steps.
-
-    **Estimand.** If the model does not hold, coefficients describe the best fit to the weighted rows.
-
-    **Weights.** Standard errors of type "HC" hold for sampling weights (inverse probabilities of selection) and for
-    weights of precision. Type "nonrobust" assumes that the residual variance is inversely proportional to the
-    weight. Weights are not frequencies: a weight of 2 is one row, not two.
-
-    References
-    ----------
-    Sheffet (2017), Differentially private ordinary least squares. Wang (2018), Revisiting differentially
-    private linear regression. Huber (1981), Robust Statistics, chapter 7.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from dpstats.regression import PrivateLinearRegression
-    >>> rng = np.random.default_rng(0)
-    >>> X = rng.normal(size=(20_000, 2))
-    >>> y = 1.0 + X @ [0.5, -0.5] + rng.normal(size=20_000)
-    >>> model = PrivateLinearRegression(x_bounds=(-4, 4), y_bounds=(-6, 8), random_state=0).fit(X, y)
-    >>> model.coef_.round(1), round(model.intercept_, 1)
-    (array([ 0.5, -0.5]), 1.0)
-    """
-
-    cov_type: str = "HC"
-
-    _title = "Private linear regression"
-    _fewest = 0
-
-    @property
-    def _law(self) -> ErrorLaw:
-        if not self._robust or isinstance(self.plan_, MomentsPlan):
-            return Student(self._degrees)
-        return Robust(2 * self._degrees / MEAT_KURTOSIS)
-
-    def plan(self, n_samples: int, n_features: int, shares: Mapping[Any, float] | None = None) -> Any:
-        """Return the release plan of a fit on data of this size.
-
-        Parameters
-        ----------
-        n_samples, n_features : int
-            Public sizes. Columns of factors do not count.
-        shares : mapping, optional
-            Fractions of the rows that have the rarer value of a yes/no column, by the name or position of the column,
-            such as ``{"smoker": 0.02}``. For a factor, give the fraction of each level: ``{"arm": {"a": 0.02}}``. The
-            plan states the noise of these coefficients in `noise_ratios` and its notes. Nothing else depends on
-            ``shares``. Give public knowledge, not fractions of the data.
-        """
-        plan = self._plan(n_samples, n_features)
-        return (
-            plan
-            if shares is None
-            else replace(plan, shares=check_shares(shares, plan, self._known_columns()))
-        )
-
-    def _known_columns(self) -> list[Any] | None:
-        """Return the names of the columns: of the bounds, or of the data or the formula of a fit; None if unknown."""
-        if isinstance(self.x_bounds, Mapping):
-            return list(self.x_bounds)
-        fitted = "plan_" in self.__dict__
-        return self._names()[self._first :] if fitted and self._are_named() else None
-
-    def _are_named(self) -> bool:
-        return any(getattr(self, name, None) is not None for name in ("feature_names_in_", "formula_"))
-
-    def _plan(self, n_samples: int, n_features: int) -> Any:
-        n, design = self._declared(n_samples, n_features)
-        design = self._add_columns(design)
-        if design.offset is not None:
-            design = design.subtracting(design.offset)
-        epsilon, delta = check_privacy_parameters(self.epsilon, self.delta)
-        check_choice("cov_type", self.cov_type, ["HC", "nonrobust"])
-        coding = self._factors_coding()
-        if coding is not None:
-            if self.cov_type != "HC":
-                raise refuse("cov_type", given=self.cov_type, allowed="'HC' with factors")
-            return factors_plan(design, coding, n, epsilon, delta, self._policy())
-        plain = design.offset is None and design.weight is None
-        if delta > 0 and plain and is_few(n, n_features, 1 / gaussian_sigma(epsilon, delta)):
-            plan = moments_plan("l2", design, n, epsilon, delta, self._policy())
-            return replace(plan, few_rows=True)
-        return regression_plan("linear", design, n, epsilon, delta, self._policy())
-
-    def predict(self, X: Any, offset: Any = None) -> Floats:
-        """Return the predicted outcomes of rows, of shape (n_samples,). Releases nothing new.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_samples, n_features)
-            Rows to predict for. With factors, a data frame with their columns too. The prediction is NaN for a row of
-            an undeclared level.
-        offset : sequence of length n_samples, optional
-            Offsets of the rows. The default is 0 for each.
-        """
-        found = super().predict(X)
-        return found + check_offset(offset, found.size)
-
-    def score(self, X: Any, y: Any, sample_weight: None = None, offset: Any = None) -> float:
-        """Return a private R^2 on private rows. This is a separate release with the same privacy cost as the fit.
-
-        Outcomes are clipped to ``y_bounds``, and residuals at twice the half-width of these bounds. The result is NaN
-        if noise makes the variance of the outcomes 0 or negative. ``offset`` has the offsets of the rows. The default
-        is 0 for each.
-        """
-        fitted, outcomes = self._score_rows(X, y, sample_weight)
-        return self._determination(X, fitted + check_offset(offset, fitted.size), outcomes)
-
-    def _read(self, rows: Rows, plan: RegressionPlan | MomentsPlan) -> Any:
-        return read_moments(rows, plan) if isinstance(plan, MomentsPlan) else super()._read(rows, plan)
-
-    def _release(self, private: Any, plan: RegressionPlan | MomentsPlan, session: Session) -> None:
-        if isinstance(plan, MomentsPlan):
-            session.add(STAGE, private[STAGE])
-        else:
-            super()._release(private, plan, session)
-
-    def _noise_only(self) -> bool:
-        return self.plan_.noise_only if isinstance(self.plan_, MomentsPlan) else super()._noise_only()
-
-    def _notes(self) -> list[str]:
-        notes = [*super()._notes(), *self._factor_notes()]
-        if self.peaked_:
-            counted = "The intercept counts" if self._first else "Without an intercept, slopes count"
-            notes.append(
-                f"A few residuals are far larger than the others. {counted} each of them up to a threshold, and may be "
-                "biased by more than intervals show. Check the rows with rare outcomes."
-            )
-        elif self._first and self._hidden_level > _HIDDEN_LEVEL:
-            notes.append(
-                "The intercept assumes residuals that are no more skewed than exponential ones. Lognormal ones could "
-                f"bias it by {self._hidden_level:.1f} standard errors, which the noise can hide. Use more rows or a "
-                "larger epsilon to check it, or transform the outcome."
-            )
-        if self.uneven_:
-            notes.append(
-                "Residuals beyond the clipping threshold do not balance. They are skewed, or some rows were far from "
-                "the line after the first step. If they are skewed, slopes may be biased by more than their intervals "
-                "show. Consider transforming the outcome."
-            )
-        elif self.hidden_bias_ > _HIDDEN:
-            assumed = (
-                "Slopes assume that residuals are no more skewed for some rows than for others"
-                if self._first
-                else "Without an intercept, slopes assume that residuals are hardly skewed"
-            )
-            notes.append(
-                f"{assumed}. The noise can hide a bias of up to {self.hidden_bias_:.1f} standard errors. Use more rows "
-                "or a larger epsilon to check it."
-            )
-        return notes
-
-    def _report(self, released: Released, plan: Any) -> None:
-        self._robust = self.cov_type == "HC"
-        if isinstance(plan, MomentsPlan):
-            report_moments(self, released, plan)
-            # No residual is clipped.
-            self.uneven_ = self.peaked_ = False
-            self.hidden_bias_ = self._hidden_level = 0.0
-            return
-        if isinstance(plan, FactorsPlan):
-            levels = walked(released, plan).estimate()
-            self._report_factors(levels, plan)
-            fit, estimate = levels.path.fit, levels.path.fit.found
-            self._report_counts(released, plan.inner, estimate)
-            self.scale_ = plan.design.y_half * fit.scale
-        else:
-            estimate = self._report_estimate(released, plan, "robust" if self._robust else "model")
-            self.identified_ = find_identified(estimate, estimate.robust, plan)
-            self.scale_ = estimate.scale
-        self._set_outside(estimate.outside, estimate.rows)
-        self.uneven_, self.peaked_ = estimate.uneven, estimate.peaked
-        self.hidden_bias_ = estimate.hidden
-        # The means of levels have limits of their own.
-        self._hidden_level = 0.0 if isinstance(plan, FactorsPlan) else estimate.hidden_level
-
-    def _method(self) -> list[tuple[str, str]]:
-        if isinstance(self.plan_, MomentsPlan):
-            return describe_moments(self, f"{GAUSSIAN_MOMENTS} (few rows)")
-        by_levels = "factors by levels; " * (self._fitted_coding is not None)
-        return [
-            ("Method", f"{by_levels}noisy Newton steps, whitened; bounded rows, clipped residuals"),
-            ("Covariance", "robust (HC)" if self._robust else "nonrobust (residuals of one variance)"),
-            ("Condition of the design", f"{self.condition_:.3g} (released, whitened)"),
         ]

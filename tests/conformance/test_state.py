@@ -32,9 +32,9 @@ from dpstats.privacy import Neighbors, PrivacyBudget
 from dpstats.privacy.guarantee import parse_neighbors
 from dpstats.quantiles import PrivateDistribution, PrivateQuantile
 from dpstats.regression import PrivateLinearRegression, PrivateLogisticRegression
-from dpstats.regression.engine import CurvedRegression
-from dpstats.regression.generalized_linear import LogLinearRegression
-from dpstats.regression.sufficient import FromMoments
+from dpstats.regression.log_linear import LogLinearRegression
+from dpstats.regression.logistic import CurvedRegression
+from dpstats.regression.sufficient import LeastSquares
 from dpstats.release.estimator import PrivateEstimator
 from dpstats.release.session import Session
 from dpstats.release.witness import Mechanism
@@ -275,10 +275,11 @@ UNDECLARED = {
         "_parameters": "the parameters of the fit as text, for reports",
         "_released_size": "the released number of rows and its noise, for the interval",
     },
-    FromMoments: {"_counted": "how many rows count, as released, for degrees of freedom"},
+    LeastSquares: {"_counted": "how many rows count, as released, for degrees of freedom"},
     PrivateLinearRegression: {
         "_counted": "the released number of observed rows, for standard errors",
         "_robust": "which standard errors the fit has",
+        "_hidden_level": "the bias of the intercept that noise can hide, for a note",
     },
     CurvedRegression: {
         "_levels": "what the fit knows of the levels of columns with two values, for intervals",
@@ -290,6 +291,7 @@ UNDECLARED = {
     },
     LogLinearRegression: {
         "_counted": "the released number of observed rows, for standard errors",
+        "_dispersion_of_mean": "the coefficients of the released variance, for a note",
         "_long_tailed": "whether the released excess is larger than expected, for a note",
     },
     ContingencyTable: {"_cells": "the released counts with the levels and the noise of the fit"},

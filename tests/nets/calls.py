@@ -763,7 +763,7 @@ NO_ANSWER = {
             "StudyResults.side_by_side",
             "PrefixQueries.split",
             "GroupMeans.adjusted_difference",
-            "FactorColumns.difference",
+            "PrivateLinearRegression.difference",
         ),
         "it needs other options: its test file has them",
     ),
