@@ -14,7 +14,7 @@ from sklearn.utils.validation import check_is_fitted
 from dpstats.data.parameters import check_choice, check_columns, check_integer, check_privacy_parameters
 from dpstats.data.rows import Rows
 from dpstats.errors import refuse, show
-from dpstats.inference.error_distributions import Limits, usual_level
+from dpstats.inference.error_distributions import usual_level
 from dpstats.inference.estimates import Estimates
 from dpstats.inference.multiple_testing import BONFERRONI
 from dpstats.inference.reports import SIMULATED
@@ -30,9 +30,9 @@ from dpstats.means.adaptive_estimate import (
     locate,
 )
 from dpstats.means.adaptive_radii import TAILS, Staging, plan_following, plan_stages
-from dpstats.means.boxed_errors import BoxedErrors, Shape, biased_normal_quantile, in_range
+from dpstats.means.boxed_errors import Shape, biased_normal_quantile, in_range
 from dpstats.means.ellipsoids import Frame, PrivateRows, plan_rounds, read_rows, release_rows
-from dpstats.means.estimator import ColumnEstimator
+from dpstats.means.estimator import ColumnAnswers, ColumnEstimator
 from dpstats.means.moments import finest, frozen, sum_integers
 from dpstats.means.ratio import check_bounds
 from dpstats.means.whitened import STAGE, WhitenedMean, WhitenedMeanPlan, mean_extension, plan_whitening
@@ -467,25 +467,6 @@ class AdaptiveMean(ColumnEstimator[AdaptiveMeanPlan | WhitenedMeanPlan]):
             self.mean_, self.noise_std_ = found.mean, found.noise_std
             self.noise_scale_: float | Numbers = found.noise_scale
 
-    def _about_missing(self) -> str:
-        return about_missing(
-            self.plan_.missing,
-            "the center of each stage, first the middle of the box and then an earlier private estimate",
-        )
-
-    def _estimands(self) -> dict[str, str]:
-        return self._found.estimands()
-
-    def _estimand(self, name: Any) -> str:
-        if isinstance(name, str) and name == "tails" and "tails" not in self._estimands():
-            why = (
-                "because the released count of clipped rows refutes what tails assumes"
-                if self.assumption_refuted_
-                else f"because all intervals make the assumption of tails={self.plan_.tails!r}"
-            )
-            raise refuse("estimand", given=name, allowed=f"'population', {why}", remedy="Leave estimand out.")
-        return super()._estimand(name)
-
     @property
     def cov_params_(self) -> Numbers:
         """Covariance matrix of the average of the stages: a bound on its sampling part, plus the noise.
@@ -495,16 +476,28 @@ class AdaptiveMean(ColumnEstimator[AdaptiveMeanPlan | WhitenedMeanPlan]):
         check_is_fitted(self)
         return self._found.error_covariance
 
-    def _estimates(self) -> Limits:
-        return self._found.estimate, self._found.error
-
-    _together = BONFERRONI  # Sidak's inequality is for errors without bias
-
-    def _distribution(self, estimand: str) -> BoxedErrors:
-        return self._found.errors(estimand, self.mean_)
+    def _answers(self) -> ColumnAnswers:
+        found = self._found
+        why = (
+            "because the released count of clipped rows refutes what tails assumes"
+            if self.assumption_refuted_
+            else f"because all intervals make the assumption of tails={self.plan_.tails!r}"
+        )
+        return ColumnAnswers(
+            found.estimate,
+            found.error,
+            found.estimands(),
+            about_missing(
+                self.plan_.missing,
+                "the center of each stage, first the middle of the box and then an earlier private estimate",
+            ),
+            lambda estimand: found.errors(estimand, self.mean_),
+            together=BONFERRONI,  # Sidak's inequality is for errors without bias
+            refused={"tails": (f"'population', {why}", "Leave estimand out.")},
+        )
 
     def _describe(self, found: Estimates, estimand: str, confidence_level: float | None) -> Estimates:
-        bias = self._distribution(estimand).largest_bias
+        bias = self._found.errors(estimand, self.mean_).largest_bias
         return replace(
             found,
             estimate=self.mean_,
@@ -516,13 +509,14 @@ class AdaptiveMean(ColumnEstimator[AdaptiveMeanPlan | WhitenedMeanPlan]):
         )
 
     def _notes(self, confidence_level: float, estimand: str) -> list[str]:
-        found, errors = self._found, self._distribution(estimand)
+        found = self._found
+        errors = found.errors(estimand, self.mean_)
         tail, box, shorter = (1 - confidence_level) / 2, found.plan.box, 1.0
         beyond = np.flatnonzero(np.logical_or(*errors.find_open(tail)))
         moved = np.abs(self.mean_ - np.clip(found.estimate, *box)) > 0.1 * found.plan.half
-        if estimand == "population" and "tails" in self._estimands():
+        if estimand == "population" and "tails" in found.estimands():
             # The median ratio of the widths of the intervals that assume tails to the widths of these.
-            assuming = self._distribution("tails").half_widths(tail)
+            assuming = found.errors("tails", self.mean_).half_widths(tail)
             shorter = float(np.median(assuming / errors.half_widths(tail)))
         notes = found.notes(estimand, shorter, self._column_names(beyond), bool(np.any(moved)))
         return [*[SIMULATED] * self.privacy_.simulated, *notes]

@@ -18,7 +18,7 @@ from dpstats.inference.estimates import Estimates
 from dpstats.inference.multiple_testing import BONFERRONI
 from dpstats.inference.results import about_missing
 from dpstats.lattice import BoxLattice, RowLattice
-from dpstats.means.estimator import ColumnEstimator
+from dpstats.means.estimator import ColumnAnswers, ColumnEstimator, note_few_rows, observed_facts
 from dpstats.means.moments import (
     CUBES,
     FOURTHS,
@@ -331,25 +331,25 @@ class PrivateVariance(ColumnEstimator[PrivateVariancePlan]):
         self._score = score
         self._sampling = np.sqrt(score.variance(score.start) / score.n)
 
-    def _about_missing(self) -> str:
-        return about_missing(self.plan_.missing, self.plan_.region.middle)
-
-    def _estimands(self) -> dict[str, str]:
-        about = "variance" if self.plan_.about == "mean" else "second moment about the public center"
-        if self.plan_.region.hard:
-            words = f"the population {about} (by the declared bounds no row is clipped)"
-            return {"clipped": words, "population": words}
-        return {"clipped": f"the {about} of the population if it were clipped"}
-
-    def _estimates(self) -> Limits:
-        return self.variance_, np.hypot(self._sampling, self.noise_std_)
-
-    _together = BONFERRONI  # of any dependence
     _predicted = "variance_"
 
-    def _distribution(self, estimand: str) -> ErrorDistribution:
-        score = self._score
-        return NormalSquares(score) if self.plan_.interval == "normal" and isinstance(score, Score) else score
+    def _answers(self) -> ColumnAnswers:
+        plan, score = self.plan_, self._score
+        about = "variance" if plan.about == "mean" else "second moment about the public center"
+        known = {"clipped": f"the {about} of the population if it were clipped"}
+        if plan.region.hard:
+            words = f"the population {about} (by the declared bounds no row is clipped)"
+            known = {"clipped": words, "population": words}
+        if plan.interval == "normal" and isinstance(score, Score):
+            score = NormalSquares(score)
+        return ColumnAnswers(
+            self.variance_,
+            np.hypot(self._sampling, self.noise_std_),
+            known,
+            about_missing(plan.missing, plan.region.middle),
+            lambda _: score,
+            together=BONFERRONI,  # of any dependence
+        )
 
     def _describe(self, found: Estimates, estimand: str, confidence_level: float | None) -> Estimates:
         plan = self.plan_
@@ -373,8 +373,8 @@ class PrivateVariance(ColumnEstimator[PrivateVariancePlan]):
             header="variance",
             noise=self.noise_std_,
             beside={"std": [f"{value:.3g}" for value in self.std_]},
-            facts=[*self._observed_facts(), ("Noise", plan.noise(SQUARES).law.capitalize())],
-            notes=[*notes, *self._few_rows()],
+            facts=[*observed_facts(self), ("Noise", plan.noise(SQUARES).law.capitalize())],
+            notes=[*notes, *note_few_rows(self)],
         )
 
 
