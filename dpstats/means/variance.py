@@ -340,14 +340,15 @@ class PrivateVariance(ColumnEstimator[PrivateVariancePlan]):
         if plan.region.hard:
             words = f"the population {about} (by the declared bounds no row is clipped)"
             known = {"clipped": words, "population": words}
+        errors: ErrorDistribution = score
         if plan.interval == "normal" and isinstance(score, Score):
-            score = NormalSquares(score)
+            errors = NormalSquares(score)
         return ColumnAnswers(
             self.variance_,
             np.hypot(self._sampling, self.noise_std_),
             known,
             about_missing(plan.missing, plan.region.middle),
-            lambda _: score,
+            lambda _: errors,
             together=BONFERRONI,  # of any dependence
         )
 

@@ -47,7 +47,7 @@ from dpstats.regression.engine import (
     release,
 )
 from dpstats.regression.hypotheses import NORMAL, ErrorLaw, Hypotheses, MappedErrors, ScaledErrors, unquote
-from dpstats.regression.linear_path import MomentsPlan
+from dpstats.regression.linear_path import STAGE, MomentsPlan
 from dpstats.regression.passes import Floats
 from dpstats.regression.plan import DesignPlan
 from dpstats.release.charges import state_charges
@@ -180,7 +180,7 @@ class Regression(HasEstimates, PrivateEstimator[SomePlan], ABC):
 
     def _release(self, private: Any, plan: Any, session: Session) -> None:
         if isinstance(plan, MomentsPlan):
-            super()._release(private, plan, session)
+            session.add(STAGE, private[STAGE])
         else:
             release(private, plan, session)
 

@@ -571,7 +571,7 @@ def _check_count(estimator: PrivateEstimator[Any], n: int | None) -> None:
         )
 
 
-def plan_on_sample(estimator: PrivateEstimator[Any], n: int, d: int) -> Any:
+def plan_on_sample(estimator: PrivateEstimator[Plan], n: int, d: int) -> Plan:
     """Return the plan for ``missing="drop"`` where n is public: a count, then a release from a random sample."""
     # The size of the sample is the size that follows if all rows are complete and the count has no noise.
     counting = plan_count(n, d, check_real("epsilon", estimator.epsilon, above=0))
@@ -583,7 +583,7 @@ def plan_on_sample(estimator: PrivateEstimator[Any], n: int, d: int) -> Any:
             f"{n} the number of complete rows has noise of scale {scale:.3g}, which leaves {size} rows"
         )
     epsilon = estimator.epsilon - counting.target.epsilon
-    alone = _on_sample(estimator, epsilon).plan(size, d)
+    alone: Plan = _on_sample(estimator, epsilon).plan(size, d)
     return alone.follow(Counted(counting, alone.target))
 
 
