@@ -324,21 +324,14 @@ class PrivateLinearRegression(LeastSquares[RegressionPlan]):
             ``shares``. Give public knowledge, not fractions of the data.
         """
         plan = self._plan(n_samples, n_features)
-        return (
-            plan
-            if shares is None
-            else replace(plan, shares=check_shares(shares, plan, self._known_columns()))
-        )
-
-    def _known_columns(self) -> list[Any] | None:
-        """Return the names of the columns: of the bounds, or of the data or the formula of a fit; None if unknown."""
-        if isinstance(self.x_bounds, Mapping):
-            return list(self.x_bounds)
-        fitted = "plan_" in self.__dict__
-        return self._names()[self._first :] if fitted and self._are_named() else None
-
-    def _are_named(self) -> bool:
-        return any(getattr(self, name, None) is not None for name in ("feature_names_in_", "formula_"))
+        if shares is None:
+            return plan
+        # The columns have the names of their bounds, or of the data or the formula of a fit.
+        columns = list(self.x_bounds) if isinstance(self.x_bounds, Mapping) else None
+        named = any(getattr(self, name, None) is not None for name in ("feature_names_in_", "formula_"))
+        if columns is None and named and "plan_" in self.__dict__:
+            columns = self._names()[self._first :]
+        return replace(plan, shares=check_shares(shares, plan, columns))
 
     def _plan(self, n_samples: int, n_features: int) -> Any:
         n, design = self._declared(n_samples, n_features)
@@ -347,7 +340,10 @@ class PrivateLinearRegression(LeastSquares[RegressionPlan]):
             design = design.subtracting(design.offset)
         epsilon, delta = check_privacy_parameters(self.epsilon, self.delta)
         check_choice("cov_type", self.cov_type, ["HC", "nonrobust"])
-        coding = self._factors_coding()
+        # A formula has coded its factors.
+        coding = getattr(self, "_coding", None)
+        if coding is None and (factors := check_factors(self.factors)):
+            coding = Coding.code_main_effects(factors)
         if coding is not None:
             if self.cov_type != "HC":
                 raise refuse("cov_type", given=self.cov_type, allowed="'HC' with factors")
@@ -483,13 +479,6 @@ class PrivateLinearRegression(LeastSquares[RegressionPlan]):
 
     # Factors
 
-    def _factors_coding(self) -> Coding | None:
-        """Return the coding of the declared factors, or None without factors."""
-        if hasattr(self, "_coding"):
-            return self._coding
-        factors = check_factors(self.factors)
-        return Coding.code_main_effects(factors) if factors else None
-
     @property
     def _fitted_coding(self) -> Coding | None:
         """The coding of the fit, or None if it had no factors."""
@@ -538,7 +527,11 @@ class PrivateLinearRegression(LeastSquares[RegressionPlan]):
         levels = described.has_intercept and self.cov_type == "HC"
         cells = described.find_cells(MOST_CELLS) if levels else None
         size = None if cells is None else FormulaRows(described, data, cells).size(Schema())
-        if cells is None or size is None or not self._hides_levels(size[0], described, cells):
+        if cells is None or size is None:
+            return super()._fit_formula(described, data)
+        # Levels take sums of their own if noise may hide one of them as a column of 0 and 1.
+        columns = attempt(lambda: self.plan(size[0], len(described.names)), InvalidParameter)
+        if described.smallest_share(cells.factors, RARE) >= getattr(columns, "smallest_share", 0.0):
             return super()._fit_formula(described, data)
         names = tuple(name for name, own in zip(described.names, cells.is_factor, strict=True) if own)
         terms = {term: own for term, own in described.terms.items() if own[0] in names}
@@ -557,12 +550,6 @@ class PrivateLinearRegression(LeastSquares[RegressionPlan]):
         # Rows to predict for have the columns of the formula.
         self.n_features_in_ = len(described.names)
         return self
-
-    def _hides_levels(self, n: int, described: Any, cells: Any) -> bool:
-        """Return whether noise may hide a level of n rows as a column of 0 and 1."""
-        columns = attempt(lambda: self.plan(n, len(described.names)), InvalidParameter)
-        least = getattr(columns, "smallest_share", 0.0)
-        return bool(described.smallest_share(cells.factors, RARE) < least)
 
     # Results
 
