@@ -9,11 +9,11 @@ from pathlib import Path
 import pytest
 
 from dpstats.errors import DPStatsError
-from dpstats.inference.reports import Exported, Records, free_names
+from dpstats.inference.reports import Records, Reported, free_names
 from dpstats.inference.results import Summary
 
 
-class Half(Exported):
+class Half(Reported):
     """Counts, one of which is not known."""
 
     def summary(self) -> Summary:
@@ -33,7 +33,7 @@ def test_forms_follow_from_a_table_and_records() -> None:
 
 
 def test_a_result_without_its_parts_names_its_class() -> None:
-    class Nothing(Exported):
+    class Nothing(Reported):
         pass
 
     with pytest.raises(TypeError, match="Nothing does not define summary"):

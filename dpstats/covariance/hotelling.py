@@ -38,7 +38,7 @@ from dpstats.means.ellipsoids import (
     plan_rounds,
 )
 from dpstats.privacy.gaussian import gaussian_sigma
-from dpstats.release.estimator import HasMissingCodes, parameters
+from dpstats.release.estimator import parameters, plan_on_sample, state_missing
 from dpstats.release.session import Released
 
 Floats = NDArray[np.float64]
@@ -219,7 +219,7 @@ def last_extension(d: int, two_samples: bool, bits: int) -> Extension:
 
 
 @parameters
-class HotellingTest(HasEstimates, EllipsoidEstimator[HotellingPlan], HasMissingCodes):
+class HotellingTest(HasEstimates, EllipsoidEstimator[HotellingPlan]):
     """Private form of Hotelling's T-squared test of a mean vector, or of the difference of two.
 
     The release finds an ellipsoid around most rows, shrinks rows into it, and tests the mean of the shrunk rows. The
@@ -311,6 +311,7 @@ class HotellingTest(HasEstimates, EllipsoidEstimator[HotellingPlan], HasMissingC
     bounds_are: str = "clip"
     assume: str = "symmetric"
     missing: str = "error"
+    missing_codes: Any = None
     epsilon: float = 1.0
     delta: float = 1e-6
     random_state: Any = None
@@ -337,8 +338,8 @@ class HotellingTest(HasEstimates, EllipsoidEstimator[HotellingPlan], HasMissingC
         assume = check_choice("assume", self.assume, ASSUMED)
         two = self._kinds() is not None
         frame, null = self._frame(d, assume, two)
-        if self._drops():
-            return self._plan_on_sample(n, d)
+        if self._policy() == "drop":
+            return plan_on_sample(self, n, d)
         first, second = _TWO_SAMPLES if two else (0.0, 1.0)
         noise = (1 + first**2 + second**2) / second
         noise *= gaussian_sigma(guarantee.epsilon, guarantee.delta) / math.sqrt(LAST_SHARE) / n
@@ -450,7 +451,7 @@ class HotellingTest(HasEstimates, EllipsoidEstimator[HotellingPlan], HasMissingC
             estimate,
             error,
             tuple(self._column_names()),
-            self._state_missing(covered),
+            state_missing(self.plan_, covered),
             NormalErrors(estimate, error),
             title="Private Hotelling test",
             header="difference",

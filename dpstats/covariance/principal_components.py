@@ -34,7 +34,7 @@ from dpstats.means.ellipsoids import (
     Walk,
     plan_rounds,
 )
-from dpstats.release.estimator import HasMissingCodes, parameters
+from dpstats.release.estimator import parameters, plan_on_sample, read_again, state_missing
 from dpstats.release.session import Released
 
 Floats = NDArray[np.float64]
@@ -171,7 +171,6 @@ class PrivatePCA(
     ClassNamePrefixFeaturesOutMixin,
     TransformerMixin,
     EllipsoidEstimator[PCAPlan],
-    HasMissingCodes,
 ):
     """Private principal components of bounded columns: a transformer, with intervals of the variances along them.
 
@@ -257,6 +256,7 @@ class PrivatePCA(
     bounds_are: str = "clip"
     scale: str | None = None
     missing: str = "error"
+    missing_codes: Any = None
     epsilon: float = 1.0
     delta: float = 1e-6
     random_state: Any = None
@@ -276,8 +276,8 @@ class PrivatePCA(
         k = check_integer("n_components", self.n_components, at_least=1, at_most=d)
         scale = None if self.scale is None else check_choice("scale", self.scale, ["std"])
         low, high, hard = self._region(d)
-        if self._drops():
-            return self._plan_on_sample(n, d)
+        if self._policy() == "drop":
+            return plan_on_sample(self, n, d)
         frame = Frame(low / 2 + high / 2, high / 2 - low / 2, True, False, hard)
         return plan_rounds(
             n,
@@ -337,7 +337,7 @@ class PrivatePCA(
         ndarray of shape (n_samples, n_components)
         """
         check_is_fitted(self, "components_")
-        rows = self._again(X).whole().X
+        rows = read_again(self, X).whole().X
         if not np.isfinite(rows).all():
             raise refuse_data("X", got="at least one NaN or infinite entry", allowed="finite")
         return (rows - self.mean_) / self.scale_ @ self.components_.T
@@ -382,7 +382,7 @@ class PrivatePCA(
             errors.start,
             None,
             names,
-            self._state_missing(covered),
+            state_missing(self.plan_, covered),
             errors,
             title="Private principal components",
             header="variance" if name == "component" else "eigenvalue",

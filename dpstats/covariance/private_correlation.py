@@ -36,7 +36,7 @@ from dpstats.privacy.guarantee import PrivacyGuarantee
 from dpstats.privacy.plan import ReleasePlan
 from dpstats.privacy.stages import Block
 from dpstats.release.additive import JointIntegers, additive_stages
-from dpstats.release.estimator import HasMissingCodes, PrivateEstimator, parameters
+from dpstats.release.estimator import PrivateEstimator, parameters, plan_on_sample, state_missing
 from dpstats.release.session import Released, Session
 
 Integers = NDArray[np.int64]
@@ -163,7 +163,7 @@ _FEW_ROWS = 50
 
 
 @parameters
-class PrivateCorrelation(HasEstimates, PrivateEstimator[AnyPlan], HasMissingCodes):
+class PrivateCorrelation(HasEstimates, PrivateEstimator[AnyPlan]):
     """Private correlations of all pairs of columns: Kendall's tau, or Pearson's correlation of shrunk rows.
 
     Kendall's tau is the probability that two rows are in the same order in both columns, less the probability of
@@ -259,6 +259,7 @@ class PrivateCorrelation(HasEstimates, PrivateEstimator[AnyPlan], HasMissingCode
     bounds: Any = None
     method: str = "kendall"
     missing: str = "error"
+    missing_codes: Any = None
     epsilon: float = 1.0
     delta: float = 1e-6
     random_state: Any = None
@@ -288,8 +289,8 @@ class PrivateCorrelation(HasEstimates, PrivateEstimator[AnyPlan], HasMissingCode
         d = check_integer("n_features", n_features, at_least=2)
         guarantee = gaussian_guarantee(self.epsilon, self.delta)
         region = self._region(d)
-        if self._drops():
-            return self._plan_on_sample(n, d)
+        if self._policy() == "drop":
+            return plan_on_sample(self, n, d)
         if region is None:
             return plan_concordance(n, d, guarantee)
         return plan_shrunk_correlations(n, d, guarantee, *region)
@@ -364,7 +365,7 @@ class PrivateCorrelation(HasEstimates, PrivateEstimator[AnyPlan], HasMissingCode
         return correlation_estimates(
             names,
             CorrelationErrors(estimate, error),
-            self._state_missing(covered),
+            state_missing(self.plan_, covered),
             title=title,
             header=header,
             facts=self._table_facts(),

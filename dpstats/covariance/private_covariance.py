@@ -33,7 +33,7 @@ from dpstats.lattice import check_finite_rows
 from dpstats.lattice.products import finest
 from dpstats.means.ellipsoids import check_box, gaussian_guarantee
 from dpstats.release.additive import additive_stages
-from dpstats.release.estimator import HasMissingCodes, PrivateEstimator, parameters
+from dpstats.release.estimator import PrivateEstimator, parameters, plan_on_sample, state_missing
 from dpstats.release.session import Released
 
 Floats = NDArray[np.float64]
@@ -42,7 +42,7 @@ _FEW_ROWS = 50
 
 
 @parameters
-class PrivateCovariance(HasEstimates, PrivateEstimator[CovariancePlan], HasMissingCodes):
+class PrivateCovariance(HasEstimates, PrivateEstimator[CovariancePlan]):
     """Private covariance matrix of columns that are clipped to public bounds.
 
     One release gives all covariances, variances and means, the correlations (`correlation`), and the moments of higher
@@ -122,6 +122,7 @@ class PrivateCovariance(HasEstimates, PrivateEstimator[CovariancePlan], HasMissi
     bounds: Any = None
     bounds_are: str = "clip"
     missing: str = "error"
+    missing_codes: Any = None
     epsilon: float = 1.0
     delta: float = 1e-6
     random_state: Any = None
@@ -148,8 +149,8 @@ class PrivateCovariance(HasEstimates, PrivateEstimator[CovariancePlan], HasMissi
         d = check_integer("n_features", n_features, at_least=1)
         guarantee = gaussian_guarantee(self.epsilon, self.delta)
         low, high, hard = check_box(self.bounds, self.bounds_are, d)
-        if self._drops():
-            return self._plan_on_sample(n, d)
+        if self._policy() == "drop":
+            return plan_on_sample(self, n, d)
         center, half, coarse = low / 2 + high / 2, high / 2 - low / 2, coarse_bits(n)
 
         def calibrate(bits: int) -> CovariancePlan:
@@ -191,7 +192,7 @@ class PrivateCovariance(HasEstimates, PrivateEstimator[CovariancePlan], HasMissi
             if self.plan_.hard
             else "if it were clipped to the bounds"
         )
-        return self._state_missing(f"the {what} of the population {clipped}")
+        return state_missing(self.plan_, f"the {what} of the population {clipped}")
 
     def _notes(self) -> list[str]:
         if self.plan_.n_samples >= _FEW_ROWS:

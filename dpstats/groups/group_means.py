@@ -58,28 +58,16 @@ from dpstats.inference.multiple_testing import HOLM
 from dpstats.inference.reports import SIMULATED, picture_of
 from dpstats.inference.results import FREE, ConfidenceInterval, Summary, list_some, plain, significant
 from dpstats.means.ratio import TOTALS, DifferenceErrors, Ratio, RatioErrors, Region, Tukey, group_sums
+from dpstats.privacy.guarantee import parse_neighbors
 from dpstats.regression import engine
 from dpstats.regression.levels import LevelsEstimate
-from dpstats.release.estimator import HasMissingCodes, parameters
-from dpstats.release.private_size import PrivateSize
+from dpstats.release.estimator import fitted, parameters, privacy_facts
+from dpstats.release.private_size import HiddenSize, check_size, record_size
 from dpstats.release.session import Released, Session
 
 Floats = NDArray[np.float64]
 
 _MOST_DRAWN = 60  # groups
-
-
-class _Fitted(PrivateSize, RatioEstimator[GroupMeansPlan]):
-    """What a fit sets: attributes, and no parameters."""
-
-    groups_: tuple[Any, ...]
-    counts_: Floats
-    counts_noise_std_: float
-    means_: Floats
-    std_: Floats
-    slopes_: Floats
-    slopes_standard_errors_: Floats
-    _adjusted: LevelsEstimate | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -95,7 +83,7 @@ class _Totals:
 
 
 @parameters
-class GroupMeans(_Fitted, HasMissingCodes):
+class GroupMeans(RatioEstimator[GroupMeansPlan]):
     """Private means of declared groups, with comparisons and analysis of variance.
 
     Use this estimator to compare the means of a few groups. One release contains the counts, sums and squares
@@ -234,11 +222,20 @@ class GroupMeans(_Fitted, HasMissingCodes):
     adjust: Any = None
     randomized: bool = True
     missing: str = "error"
+    missing_codes: Any = None
     neighbors: Any = "replace_one"
     epsilon: float = 1.0
     delta: float = 1e-6
     random_state: Any = None
     budget: Any = None
+    groups_: tuple[Any, ...] = fitted()
+    counts_: Floats = fitted()
+    counts_noise_std_: float = fitted()
+    means_: Floats = fitted()
+    std_: Floats = fitted()
+    slopes_: Floats = fitted()
+    slopes_standard_errors_: Floats = fitted()
+    _adjusted: LevelsEstimate | None = fitted()
 
     def plan(self, n_samples: int | None, n_features: int) -> Any:
         """Return the release plan of a fit on data of this size.
@@ -260,7 +257,7 @@ class GroupMeans(_Fitted, HasMissingCodes):
             squares about the middle: 2 numbers, Gaussian noise of scale 6.25878
           a group of n/2 = 2500 rows: noise of its mean 0.0169 (0.0245 at a bound)
         """
-        n, neighbors = self._check_size(n_samples), self._relation
+        n, neighbors = check_size(self, n_samples), parse_neighbors(self.neighbors)
         d = check_integer("n_features", n_features, at_least=1)
         epsilon, delta = check_privacy_parameters(self.epsilon, self.delta)
         missing, randomized = self._policy(), check_flag("randomized", self.randomized)
@@ -337,14 +334,14 @@ class GroupMeans(_Fitted, HasMissingCodes):
             ratio = found = found_ratio(released[TOTALS], plan)
             self.groups_, self.counts_ = released[TOTALS]["labels"], found.sizes[:, 0].copy()
             if plan.has_private_size:
-                self._hide_size(
+                self._released_size = HiddenSize(
                     "Declare the groups, because rows of groups that are not found are not counted."
                 )
         else:
             ratio = plan.totals.ratio(released[TOTALS], noise)
             self.groups_, self.counts_ = plan.groups, ratio.N[:, 0].copy()
             if plan.has_private_size:
-                self._record_size(float(self.counts_.sum()), noise.rows.sum(len(self.groups_)))
+                record_size(self, float(self.counts_.sum()), noise.rows.sum(len(self.groups_)))
         self._ratio = ratio
         self.counts_noise_std_ = noise.count
         m, rows = ratio.estimate, np.maximum(self.counts_[:, None], noise.count)
@@ -678,7 +675,7 @@ class GroupMeans(_Fitted, HasMissingCodes):
         facts = [
             ("Estimator", type(self).__name__),
             *self._size_facts(),
-            *self._privacy_facts(),
+            *privacy_facts(self),
             ("Noise", "Gaussian, exact curve" if self.plan_.target.delta else "Laplace"),
             ("Noise of a count", f"sd {self.counts_noise_std_:.3g} rows"),
         ]

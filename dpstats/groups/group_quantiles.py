@@ -45,7 +45,7 @@ from dpstats.quantiles.quantile_plan import (
     Target,
     rank_of,
 )
-from dpstats.release.estimator import HasMissingCodes, parameters
+from dpstats.release.estimator import fitted, parameters
 from dpstats.release.groups import nested_reach
 from dpstats.release.noise import check_scale
 from dpstats.release.session import Part, Released, Session
@@ -351,19 +351,8 @@ def _least_rows(plan: GroupQuantilesPlan) -> int:
 _SHOWN = 6
 
 
-class _Fitted(OneColumn[GroupQuantilesPlan]):
-    """What a fit sets: attributes, and no parameters."""
-
-    groups_: tuple[Any, ...]
-    counts_: Numbers
-    counts_noise_std_: float
-    quantile_: Numbers
-    low_: Numbers
-    high_: Numbers
-
-
 @parameters
-class GroupQuantiles(_Fitted, HasMissingCodes):
+class GroupQuantiles(OneColumn[GroupQuantilesPlan]):
     """Private medians of declared groups, with intervals and differences.
 
     Use this estimator to compare the medians, or another quantile, of a few groups. Each row is in one group, so
@@ -459,9 +448,16 @@ class GroupQuantiles(_Fitted, HasMissingCodes):
     step: float | None = None
     confidence_level: float | None = 0.95
     missing: str = "error"
+    missing_codes: Any = None
     epsilon: float = 1.0
     random_state: Any = None
     budget: Any = None
+    groups_: tuple[Any, ...] = fitted()
+    counts_: Numbers = fitted()
+    counts_noise_std_: float = fitted()
+    quantile_: Numbers = fitted()
+    low_: Numbers = fitted()
+    high_: Numbers = fitted()
 
     def plan(self, n_samples: int, n_features: int = 1) -> GroupQuantilesPlan:
         """Return the release plan of a fit on data of this size.

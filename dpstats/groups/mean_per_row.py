@@ -25,10 +25,10 @@ from dpstats.lattice import BITS, BoxLattice
 from dpstats.lattice.rounding import rows_that_count
 from dpstats.means.moments import finest
 from dpstats.means.ratio import Region
-from dpstats.privacy.guarantee import PrivacyGuarantee
+from dpstats.privacy.guarantee import PrivacyGuarantee, parse_neighbors
 from dpstats.release.additive import additive_stages
-from dpstats.release.estimator import HasMissingCodes, parameters
-from dpstats.release.private_size import PrivateSize
+from dpstats.release.estimator import fitted, parameters, privacy_facts
+from dpstats.release.private_size import check_size, record_size
 from dpstats.release.session import Released
 
 Floats = NDArray[np.float64]
@@ -67,17 +67,8 @@ def unit_places(units: Any) -> NDArray[np.int64]:
     return Units.of(units).codes
 
 
-class _Fitted(PrivateSize, RatioEstimator[MeanPerRowPlan]):
-    """What a fit sets: attributes, and no parameters."""
-
-    mean_: Floats
-    rows_: float
-    rows_noise_std_: float
-    noise_std_: Floats
-
-
 @parameters
-class MeanPerRow(_Fitted, HasMissingCodes):
+class MeanPerRow(RatioEstimator[MeanPerRowPlan]):
     """Private mean of all rows, with a guarantee for people (or other units) who have several rows.
 
     A person with ten rows counts ten times. For a mean in which each person counts once, combine the rows with
@@ -170,11 +161,16 @@ class MeanPerRow(_Fitted, HasMissingCodes):
     unit: Any = None
     called: Any = None
     missing: str = "error"
+    missing_codes: Any = None
     neighbors: Any = "replace_one"
     epsilon: float = 1.0
     delta: float = 1e-6
     random_state: Any = None
     budget: Any = None
+    mean_: Floats = fitted()
+    rows_: float = fitted()
+    rows_noise_std_: float = fitted()
+    noise_std_: Floats = fitted()
 
     def plan(self, n_samples: int | None, n_features: int) -> MeanPerRowPlan:
         """Return the release plan of a fit on data of this size.
@@ -187,7 +183,7 @@ class MeanPerRow(_Fitted, HasMissingCodes):
         n_features : int
             The number of columns whose means are wanted.
         """
-        n, neighbors = self._check_size(n_samples), self._relation
+        n, neighbors = check_size(self, n_samples), parse_neighbors(self.neighbors)
         d = check_integer("n_features", n_features, at_least=1)
         epsilon, delta = check_privacy_parameters(self.epsilon, self.delta)
         if delta == 0:
@@ -249,7 +245,7 @@ class MeanPerRow(_Fitted, HasMissingCodes):
         self._ratio = ratio = plan.totals.ratio(released[TOTALS], noise)
         self.rows_, self.rows_noise_std_ = float(ratio.N[0]) * most, noise.count * most
         if plan.has_private_size:
-            self._record_size(self.rows_, noise.rows.scale(most))
+            record_size(self, self.rows_, noise.rows.scale(most))
         self.mean_ = self._errors().start
         rows = max(self.rows_, self.rows_noise_std_)
         self.noise_std_ = plan.mean_noise(rows) * np.sqrt(
@@ -280,7 +276,7 @@ class MeanPerRow(_Fitted, HasMissingCodes):
                 "Rows",
                 f"{significant(self.rows_, self.rows_noise_std_)} (noise sd {self.rows_noise_std_:.3g})",
             ),
-            *self._privacy_facts(),
+            *privacy_facts(self),
             ("Noise", "Gaussian, exact curve"),
         ]
         notes = [

@@ -25,11 +25,10 @@ from dpstats.data.rows import Table
 from dpstats.data.schema import Categories
 from dpstats.errors import refuse
 from dpstats.inference.discovered_counts import FURTHEST, FoundCounts, NormalNoise
-from dpstats.inference.estimates import Estimates
+from dpstats.inference.estimates import Estimates, HasEstimates
 from dpstats.inference.results import about_missing, list_some, with_missing
 from dpstats.lattice import BoxLattice
 from dpstats.lattice.rounding import rows_that_count
-from dpstats.means.estimator import OfColumns
 from dpstats.means.moments import finest
 from dpstats.means.ratio import (
     COUNTS,
@@ -182,7 +181,7 @@ Floats = NDArray[np.float64]
 Plan = TypeVar("Plan", bound=RatioPlan[Any])
 
 
-class RatioEstimator(OfColumns, PrivateEstimator[Plan]):
+class RatioEstimator(HasEstimates, PrivateEstimator[Plan]):
     """Base of the estimators of means that are ratios of released sums; a fit sets ``_ratio``."""
 
     missing: str
@@ -215,6 +214,7 @@ class RatioEstimator(OfColumns, PrivateEstimator[Plan]):
             header="mean",
             labels=self._labels(),
             simulated=self.privacy_.simulated,
+            columns=tuple(getattr(self, "feature_names_in_", ())),
         )
 
     def _errors(self) -> RatioErrors:

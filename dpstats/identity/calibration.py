@@ -47,7 +47,7 @@ from dpstats.parallel import cut, one_blas_thread, run_blocks
 from dpstats.privacy.guarantee import PrivacyGuarantee
 from dpstats.privacy.plan import ReleasePlan
 from dpstats.privacy.stages import AnyStage
-from dpstats.release.estimator import HasMissingCodes, PrivateEstimator, parameters
+from dpstats.release.estimator import PrivateEstimator, parameters, plan_on_sample
 from dpstats.release.session import Released, Session
 
 # p = (1 + #{null >= observed})/(B + 1) is exactly valid on average over calibrations. For one calibration, the realized
@@ -375,7 +375,7 @@ _SMALLEST_EPSILON = 1e-16  # below it, noise for a sensitivity of one step canno
 
 
 @parameters
-class CalibratedTest(PrivateEstimator[IdentityPlan], HasMissingCodes, ABC):
+class CalibratedTest(PrivateEstimator[IdentityPlan], ABC):
     """Base class of tests with a simulated critical value: plan, null distribution and alternatives."""
 
     mean: Any = 0.0
@@ -388,6 +388,7 @@ class CalibratedTest(PrivateEstimator[IdentityPlan], HasMissingCodes, ABC):
     n_jobs: int | None = None
     progress: bool = False
     missing: str = "error"
+    missing_codes: Any = None
     epsilon: float = 1.0
     random_state: Any = None
     budget: Any = None
@@ -468,7 +469,7 @@ class CalibratedTest(PrivateEstimator[IdentityPlan], HasMissingCodes, ABC):
         check_flag("progress", self.progress)
         missing = self._policy("center")
         if missing == "drop":
-            return self._plan_on_sample(n, d)
+            return plan_on_sample(self, n, d)
         printed = self._uses_printed_constants()
         reference = Reference.build(self.mean, self.cov, self.null, d)
         design = self._design(n, d, reference)

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dpstats.data.parameters import check_choice, check_flag
+from dpstats.data.parameters import by_name, check_choice, check_columns, check_flag
 from dpstats.errors import attempt, refuse
 from dpstats.inference.error_distributions import ErrorDistribution
 from dpstats.inference.figures import draw_intervals, new_figure
@@ -42,36 +42,8 @@ class StandardErrors:
         estimates.__dict__["_error"] = error
 
 
-class Inference(Reported):
-    """Base of estimates, and of the objects that have them: the forms of results at a confidence level."""
-
-    def summary(self, confidence_level: float | None = None) -> Summary:
-        """Return a table of estimates and intervals. It prints as text, and shows as HTML in a notebook."""
-        raise TypeError(f"{type(self).__name__} does not define summary")
-
-    def _records(self, confidence_level: float | None = None) -> Records:
-        """Return estimates, standard errors and intervals, as numbers."""
-        raise TypeError(f"{type(self).__name__} does not define _records")
-
-    def to_frame(self, confidence_level: float | None = None) -> Any:
-        """Return estimates, standard errors and intervals as a data frame of pandas, a row for each estimate."""
-        return self._records(confidence_level).as_frame()
-
-    def to_dict(self, confidence_level: float | None = None) -> dict[str, Any]:
-        """Return the same as JSON has it."""
-        return self._records(confidence_level).as_dict()
-
-    def to_latex(self, confidence_level: float | None = None) -> str:
-        """Return the table of the summary as a LaTeX tabular, for the package booktabs."""
-        return self.summary(confidence_level).to_latex()
-
-    def to_markdown(self, confidence_level: float | None = None) -> str:
-        """Return the table of the summary in Markdown."""
-        return self.summary(confidence_level).to_markdown()
-
-
 @dataclass(frozen=True, eq=False, repr=False)
-class Estimates(Inference, Printed):
+class Estimates(Printed):
     """Estimates with the distribution of their errors.
 
     Attributes
@@ -118,6 +90,9 @@ class Estimates(Inference, Printed):
         as many digits of an estimate as they leave.
     simulated : bool
         Whether the noise of the release was simulated.
+    columns : tuple of str, optional
+        Names of the columns along the last axis, empty if they have none. A tested value is then a number, or one per
+        column, and its labels are matched with these names.
 
     Examples
     --------
@@ -154,6 +129,7 @@ class Estimates(Inference, Printed):
     noise: Floats | None = None
     before: Mapping[str, Sequence[str]] = field(default_factory=dict)
     simulated: bool = field(default=False, kw_only=True)
+    columns: tuple[str, ...] | None = field(default=None, kw_only=True)
 
     @property
     def statistic(self) -> Any:
@@ -260,6 +236,9 @@ class Estimates(Inference, Printed):
         side = self._side(alternative)
         adjust = check_flag("simultaneous", self.jointly if simultaneous is None else simultaneous)
         low, high = self.distribution.box
+        if value is not None and self.columns is not None:
+            ordered = by_name("value", value, list(self.columns) or None)
+            value = check_columns("value", ordered, self.estimate.shape[-1])
         given = value
         if value is None:
             if self.null is None and not ((low < 0) & (high > 0)).all():
@@ -357,8 +336,20 @@ class Estimates(Inference, Printed):
 
     def to_frame(self, confidence_level: float | None = None) -> Any:
         """Return estimates, standard errors and intervals as a data frame of pandas, a row for each estimate."""
-        frame = super().to_frame(confidence_level)
+        frame = self._records(confidence_level).as_frame()
         return frame if self.index is None else frame.set_axis(self.index)
+
+    def to_dict(self, confidence_level: float | None = None) -> dict[str, Any]:
+        """Return the same as JSON has it."""
+        return self._records(confidence_level).as_dict()
+
+    def to_latex(self, confidence_level: float | None = None) -> str:
+        """Return the table of the summary as a LaTeX tabular, for the package booktabs."""
+        return self.summary(confidence_level).to_latex()
+
+    def to_markdown(self, confidence_level: float | None = None) -> str:
+        """Return the table of the summary in Markdown."""
+        return self.summary(confidence_level).to_markdown()
 
 
 # Set here, because a dataclass takes what stands in its body for a default.
@@ -457,7 +448,7 @@ class Test(Reported):
         )
 
 
-class HasEstimates(Inference, ABC):
+class HasEstimates(Reported, ABC):
     """Base of the objects with `Estimates`, which share their intervals, tests, tables and plot.
 
     A class with a choice of estimates defines it once, as a parameter of `estimates`. Intervals, tests and the
@@ -525,11 +516,7 @@ class HasEstimates(Inference, ABC):
         Test
             ``statistic`` and ``pvalue``, of the shape of the estimates, and ``confidence_interval()``.
         """
-        return self._test(self.estimates(**options), value, alternative, simultaneous)
-
-    def _test(self, found: Estimates, value: Any, alternative: str | None, simultaneous: bool | None) -> Test:
-        """Return a test of these estimates. A subclass can match labels of the value with its columns."""
-        return found.test(value, alternative, simultaneous=simultaneous)
+        return self.estimates(**options).test(value, alternative, simultaneous=simultaneous)
 
     def summary(self, confidence_level: float | None = None, *given: Any, **options: Any) -> Summary:
         """Return a table of estimates and intervals; prints as text, shows as HTML in a notebook."""
@@ -566,6 +553,22 @@ class HasEstimates(Inference, ABC):
 
     def _records(self, confidence_level: float | None = None) -> Records:
         return self.estimates()._records(confidence_level)
+
+    def to_frame(self, confidence_level: float | None = None) -> Any:
+        """Return estimates, standard errors and intervals as a data frame of pandas, a row for each estimate."""
+        return self._records(confidence_level).as_frame()
+
+    def to_dict(self, confidence_level: float | None = None) -> dict[str, Any]:
+        """Return the same as JSON has it."""
+        return self._records(confidence_level).as_dict()
+
+    def to_latex(self, confidence_level: float | None = None) -> str:
+        """Return the table of the summary as a LaTeX tabular, for the package booktabs."""
+        return self.summary(confidence_level).to_latex()
+
+    def to_markdown(self, confidence_level: float | None = None) -> str:
+        """Return the table of the summary in Markdown."""
+        return self.summary(confidence_level).to_markdown()
 
     def plot(self, ax: Any = None, confidence_level: float | None = None, **style: Any) -> Any:
         """Draw the estimates with their intervals, and return the Axes; see `Estimates.plot`."""

@@ -1,6 +1,6 @@
 """Forms of results: data frames and dictionaries for machines, and a self-contained HTML page in one file.
 
-A subclass of `Exported` defines ``summary``, a table as text, and ``_records``, the numbers. The rest follows.
+A subclass of `Reported` defines ``summary``, a table as text, and ``_records``, the numbers. The rest follows.
 """
 
 from __future__ import annotations
@@ -103,60 +103,6 @@ class Table(Protocol):
         """Return the table in Markdown."""
 
 
-class Exported:
-    """Base of the results: a table to read, a data frame, a dictionary, LaTeX, Markdown, and HTML in a notebook.
-
-    Examples
-    --------
-    >>> from dpstats.inference.reports import Exported, Records
-    >>> from dpstats.inference.results import Summary
-    >>> class Count(Exported):
-    ...     def summary(self):
-    ...         return Summary("Count", [], ["", "count"], [["yes", "71"]])
-    ...
-    ...     def _records(self):
-    ...         return Records(["yes"], {"count": [71]}, {"simulated": True})
-    >>> Count().to_dict()
-    {'simulated': True, 'rows': [{'name': 'yes', 'count': 71}]}
-    >>> print(Count().to_markdown())
-    |  | count |
-    | --- | ---: |
-    | yes | 71 |
-    """
-
-    __slots__ = ()
-
-    def summary(self) -> Table:
-        """Return a table. It prints as text, and shows as HTML in a notebook."""
-        raise TypeError(f"{type(self).__name__} does not define summary")
-
-    def _records(self) -> Records:
-        """Return the numbers."""
-        raise TypeError(f"{type(self).__name__} does not define _records")
-
-    def to_frame(self) -> Any:
-        """Return the numbers as a data frame of pandas, a row for each name.
-
-        Its ``attrs`` have the facts about all rows.
-        """
-        return self._records().as_frame()
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return the numbers as JSON has them: facts, and a list of rows."""
-        return self._records().as_dict()
-
-    def to_latex(self) -> str:
-        """Return the table of the summary as a LaTeX tabular, for the package booktabs."""
-        return self.summary().to_latex()
-
-    def to_markdown(self) -> str:
-        """Return the table of the summary in Markdown."""
-        return self.summary().to_markdown()
-
-    def _repr_html_(self) -> str | None:
-        return self.summary().as_html()
-
-
 SIMULATED = "Simulated noise, not a private release: random_state was given."
 
 _MOST_ENTRIES = 24
@@ -222,10 +168,55 @@ class Background:
     plan: str = ""  # released quantities, their noise and their cost
 
 
-class Reported(Exported):
-    """Base of the objects with a summary that can be written as a page."""
+class Reported:
+    """Base of the results: a table to read, a data frame, a dictionary, LaTeX, Markdown, and HTML.
+
+    Examples
+    --------
+    >>> from dpstats.inference.reports import Records, Reported
+    >>> from dpstats.inference.results import Summary
+    >>> class Count(Reported):
+    ...     def summary(self):
+    ...         return Summary("Count", [], ["", "count"], [["yes", "71"]])
+    ...
+    ...     def _records(self):
+    ...         return Records(["yes"], {"count": [71]}, {"simulated": True})
+    >>> Count().to_dict()
+    {'simulated': True, 'rows': [{'name': 'yes', 'count': 71}]}
+    >>> print(Count().to_markdown())
+    |  | count |
+    | --- | ---: |
+    | yes | 71 |
+    """
 
     __slots__ = ()
+
+    def summary(self) -> Table:
+        """Return a table. It prints as text, and shows as HTML in a notebook."""
+        raise TypeError(f"{type(self).__name__} does not define summary")
+
+    def _records(self) -> Records:
+        """Return the numbers."""
+        raise TypeError(f"{type(self).__name__} does not define _records")
+
+    def to_frame(self) -> Any:
+        """Return the numbers as a data frame of pandas, a row for each name.
+
+        Its ``attrs`` have the facts about all rows.
+        """
+        return self._records().as_frame()
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the numbers as JSON has them: facts, and a list of rows."""
+        return self._records().as_dict()
+
+    def to_latex(self) -> str:
+        """Return the table of the summary as a LaTeX tabular, for the package booktabs."""
+        return self.summary().to_latex()
+
+    def to_markdown(self) -> str:
+        """Return the table of the summary in Markdown."""
+        return self.summary().to_markdown()
 
     def to_html(self, path: str | os.PathLike[str], *, title: str | None = None) -> Path:
         """Write a self-contained HTML page: the summary, the guarantee in plain language, parameters and releases.
@@ -258,6 +249,9 @@ class Reported(Exported):
             if guarantee is not None:
                 return Background(guarantee.explain(), guarantee.simulated)
         return Background(simulated=getattr(self, "simulated", False))
+
+    def _repr_html_(self) -> str | None:
+        return self.summary().as_html()
 
 
 class Printed(Reported):

@@ -14,7 +14,7 @@ from sklearn.utils.validation import check_is_fitted
 from dpstats.data.parameters import check_choice, check_columns, check_integer, check_privacy_parameters
 from dpstats.data.rows import Rows
 from dpstats.errors import refuse, show
-from dpstats.inference.error_distributions import Limits, usual_level
+from dpstats.inference.error_distributions import usual_level
 from dpstats.inference.estimates import Estimates
 from dpstats.inference.multiple_testing import BONFERRONI
 from dpstats.inference.reports import SIMULATED
@@ -30,16 +30,16 @@ from dpstats.means.adaptive_estimate import (
     locate,
 )
 from dpstats.means.adaptive_radii import TAILS, Staging, plan_following, plan_stages
-from dpstats.means.boxed_errors import BoxedErrors, Shape, biased_normal_quantile, in_range
+from dpstats.means.boxed_errors import Shape, biased_normal_quantile, in_range
 from dpstats.means.ellipsoids import Frame, PrivateRows, plan_rounds, read_rows, release_rows
-from dpstats.means.estimator import ColumnEstimator
+from dpstats.means.estimator import ColumnAnswers, ColumnEstimator
 from dpstats.means.moments import finest, frozen, sum_integers
 from dpstats.means.ratio import check_bounds
 from dpstats.means.whitened import STAGE, WhitenedMean, WhitenedMeanPlan, mean_extension, plan_whitening
 from dpstats.privacy.guarantee import PrivacyGuarantee, up
 from dpstats.privacy.stages import Block, JointStage, Stage
 from dpstats.release.additive import Integers, JointIntegers, additive_stages
-from dpstats.release.estimator import HasMissingCodes, parameters
+from dpstats.release.estimator import parameters, plan_on_sample
 from dpstats.release.session import Released, Session
 
 if TYPE_CHECKING:
@@ -61,7 +61,7 @@ class _Rows(NamedTuple):
 
 
 @parameters
-class AdaptiveMean(ColumnEstimator[AdaptiveMeanPlan | WhitenedMeanPlan], HasMissingCodes):
+class AdaptiveMean(ColumnEstimator[AdaptiveMeanPlan | WhitenedMeanPlan]):
     """Private mean of rows whose location is known only roughly.
 
     Use this estimator if you know a wide range for the mean and an upper bound on the standard deviation. The release
@@ -218,6 +218,7 @@ class AdaptiveMean(ColumnEstimator[AdaptiveMeanPlan | WhitenedMeanPlan], HasMiss
     std_bound: Any = None
     tails: str = "subgaussian"
     missing: str = "error"
+    missing_codes: Any = None
     epsilon: float = 1.0
     delta: float = 1e-6
     random_state: Any = None
@@ -260,7 +261,7 @@ class AdaptiveMean(ColumnEstimator[AdaptiveMeanPlan | WhitenedMeanPlan], HasMiss
         tails = check_choice("tails", self.tails, TAILS)
         missing = self._policy("center")
         if missing == "drop":
-            return self._plan_on_sample(n, d)
+            return plan_on_sample(self, n, d)
         private_cov = isinstance(self.cov, str) and self.cov == "private"
         cov = None if private_cov else self.cov
         middle, bound, hard = self._declared(d)
@@ -466,25 +467,6 @@ class AdaptiveMean(ColumnEstimator[AdaptiveMeanPlan | WhitenedMeanPlan], HasMiss
             self.mean_, self.noise_std_ = found.mean, found.noise_std
             self.noise_scale_: float | Numbers = found.noise_scale
 
-    def _about_missing(self) -> str:
-        return about_missing(
-            self.plan_.missing,
-            "the center of each stage, first the middle of the box and then an earlier private estimate",
-        )
-
-    def _estimands(self) -> dict[str, str]:
-        return self._found.estimands()
-
-    def _estimand(self, name: Any) -> str:
-        if isinstance(name, str) and name == "tails" and "tails" not in self._estimands():
-            why = (
-                "because the released count of clipped rows refutes what tails assumes"
-                if self.assumption_refuted_
-                else f"because all intervals make the assumption of tails={self.plan_.tails!r}"
-            )
-            raise refuse("estimand", given=name, allowed=f"'population', {why}", remedy="Leave estimand out.")
-        return super()._estimand(name)
-
     @property
     def cov_params_(self) -> Numbers:
         """Covariance matrix of the average of the stages: a bound on its sampling part, plus the noise.
@@ -494,16 +476,28 @@ class AdaptiveMean(ColumnEstimator[AdaptiveMeanPlan | WhitenedMeanPlan], HasMiss
         check_is_fitted(self)
         return self._found.error_covariance
 
-    def _estimates(self) -> Limits:
-        return self._found.estimate, self._found.error
-
-    _together = BONFERRONI  # Sidak's inequality is for errors without bias
-
-    def _distribution(self, estimand: str) -> BoxedErrors:
-        return self._found.errors(estimand, self.mean_)
+    def _answers(self) -> ColumnAnswers:
+        found = self._found
+        why = (
+            "because the released count of clipped rows refutes what tails assumes"
+            if self.assumption_refuted_
+            else f"because all intervals make the assumption of tails={self.plan_.tails!r}"
+        )
+        return ColumnAnswers(
+            found.estimate,
+            found.error,
+            found.estimands(),
+            about_missing(
+                self.plan_.missing,
+                "the center of each stage, first the middle of the box and then an earlier private estimate",
+            ),
+            lambda estimand: found.errors(estimand, self.mean_),
+            together=BONFERRONI,  # Sidak's inequality is for errors without bias
+            refused={"tails": (f"'population', {why}", "Leave estimand out.")},
+        )
 
     def _describe(self, found: Estimates, estimand: str, confidence_level: float | None) -> Estimates:
-        bias = self._distribution(estimand).largest_bias
+        bias = self._found.errors(estimand, self.mean_).largest_bias
         return replace(
             found,
             estimate=self.mean_,
@@ -515,13 +509,14 @@ class AdaptiveMean(ColumnEstimator[AdaptiveMeanPlan | WhitenedMeanPlan], HasMiss
         )
 
     def _notes(self, confidence_level: float, estimand: str) -> list[str]:
-        found, errors = self._found, self._distribution(estimand)
+        found = self._found
+        errors = found.errors(estimand, self.mean_)
         tail, box, shorter = (1 - confidence_level) / 2, found.plan.box, 1.0
         beyond = np.flatnonzero(np.logical_or(*errors.find_open(tail)))
         moved = np.abs(self.mean_ - np.clip(found.estimate, *box)) > 0.1 * found.plan.half
-        if estimand == "population" and "tails" in self._estimands():
+        if estimand == "population" and "tails" in found.estimands():
             # The median ratio of the widths of the intervals that assume tails to the widths of these.
-            assuming = self._distribution("tails").half_widths(tail)
+            assuming = found.errors("tails", self.mean_).half_widths(tail)
             shorter = float(np.median(assuming / errors.half_widths(tail)))
         notes = found.notes(estimand, shorter, self._column_names(beyond), bool(np.any(moved)))
         return [*[SIMULATED] * self.privacy_.simulated, *notes]

@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -24,12 +25,12 @@ from dpstats.data.parameters import (
 )
 from dpstats.data.rows import Rows
 from dpstats.errors import refuse
-from dpstats.inference.error_distributions import ErrorDistribution, Limits
+from dpstats.inference.error_distributions import ErrorDistribution
 from dpstats.inference.estimates import Estimates
 from dpstats.inference.reports import SIMULATED
 from dpstats.inference.results import about_missing, list_some, print_rounded
 from dpstats.lattice import BallLattice, BoxLattice, RowLattice
-from dpstats.means.estimator import ColumnEstimator
+from dpstats.means.estimator import ColumnAnswers, ColumnEstimator, note_few_rows, observed_facts
 from dpstats.means.moments import (
     MEAN,
     OUTSIDE,
@@ -61,8 +62,8 @@ from dpstats.privacy.guarantee import Neighbors, PrivacyGuarantee
 from dpstats.privacy.plan import ReleasePlan
 from dpstats.privacy.stages import JointStage, Stage
 from dpstats.release.additive import additive_stages
-from dpstats.release.estimator import HasMissingCodes, parameters
-from dpstats.release.private_size import PrivateSize
+from dpstats.release.estimator import parameters
+from dpstats.release.private_size import check_size, has_private_size, record_size
 from dpstats.release.session import Released
 
 if TYPE_CHECKING:
@@ -175,8 +176,49 @@ _ONE_GROUP = {
 """Options that a private number of rows allows: all rows are then one group."""
 
 
+def _estimates_std(std: Any) -> bool:
+    return isinstance(std, str) and std == "private"
+
+
+def _check_std(std: Any, n_features: int) -> Columns | None:
+    """Return the public standard deviations, or None if there are none."""
+    if std is None or _estimates_std(std):
+        return None
+    if isinstance(std, str):
+        raise refuse("std", given=std, allowed="None, 'private', or public numbers")
+    return check_columns("std", std, n_features, above=0)
+
+
+def _estimands(plan: ClippedMeanPlan) -> dict[str, str]:
+    """Return the estimands that intervals can cover, each as text by its name."""
+    if plan.std is None and not plan.estimates_std:
+        return {"clipped": "the mean of these clipped rows (privacy noise only)"}
+    if plan.region.hard:
+        words = "the population mean (by the declared bounds no row is clipped)"
+        return {"clipped": words, "population": words}
+    clipped = {"clipped": "the mean of the population if it were clipped, E[clip(x)]"}
+    if plan.estimates_std:
+        return clipped
+    return {
+        **clipped,
+        "population": "the population mean, for any rows with at most this standard deviation",
+    }
+
+
+def _find_errors(score: Any, plan: ClippedMeanPlan, estimand: str) -> ErrorDistribution:
+    """Return the distribution of the errors of all columns."""
+    widens, d = estimand == "population" and not plan.region.hard, plan.n_features
+    center = np.broadcast_to(plan.lattice.center, (d,))
+    if plan.clip_norm == "l2" and plan.std is not None:
+        assert isinstance(score, Score)
+        std = np.full(d, plan.std, dtype=np.float64)
+        return BallErrors(score, center, std, float(plan.region.clip), widens)
+    known = np.full(d, plan.std, dtype=np.float64) if widens else None
+    return BoxErrors(score, center, *plan.region.ends(d), known)
+
+
 @parameters
-class ClippedMean(PrivateSize, ColumnEstimator[ClippedMeanPlan], HasMissingCodes):
+class ClippedMean(ColumnEstimator[ClippedMeanPlan]):
     """Private mean of rows clipped to public bounds.
 
     Use this estimator if you know tight bounds on every column without looking at the data: the noise is
@@ -344,6 +386,7 @@ class ClippedMean(PrivateSize, ColumnEstimator[ClippedMeanPlan], HasMissingCodes
     noise: str = "proportional"
     calibration: str = "exact"
     missing: str = "error"
+    missing_codes: Any = None
     neighbors: Any = "replace_one"
     epsilon: float = 1.0
     delta: float = 0.0
@@ -378,20 +421,20 @@ class ClippedMean(PrivateSize, ColumnEstimator[ClippedMeanPlan], HasMissingCodes
             clipped mean: 5 numbers, Gaussian noise of scale 0.00360348
             second moment about the center: 5 numbers, Gaussian noise of scale 0.00216434
         """
-        size = self._check_size(n_samples)
+        size = check_size(self, n_samples)
         d = check_integer("n_features", n_features, at_least=1)
         epsilon, delta = check_privacy_parameters(self.epsilon, self.delta)
         missing = self._policy("center")
         calibration = check_choice("calibration", self.calibration, ["exact", "textbook"])
-        std = self._public_std(d)
+        std = _check_std(self.std, d)
         share = check_real("std_share", self.std_share, above=0, below=1)
         counts = check_flag("clipped_share", self.clipped_share)
         region = Region.check(self.bounds, self.bounds_are, self.clip, self.center, d)
         law = "laplace" if delta == 0 else "gaussian"
-        if self._relation is Neighbors.ADD_OR_REMOVE_ONE:
+        if has_private_size(self):
             return self._plan_totals(region, size, d, epsilon, delta, missing)
         assert size is not None
-        n, estimates = size, self._estimates_std()
+        n, estimates = size, _estimates_std(self.std)
         if missing == "drop" and not estimates:
             allowed = (
                 "'private' with missing='drop', because the interval of a ratio needs the squares of its rows"
@@ -463,16 +506,6 @@ class ClippedMean(PrivateSize, ColumnEstimator[ClippedMeanPlan], HasMissingCodes
             totals=totals,
         )
 
-    def _estimates_std(self) -> bool:
-        return isinstance(self.std, str) and self.std == "private"
-
-    def _public_std(self, n_features: int) -> Columns | None:
-        if self.std is None or self._estimates_std():
-            return None
-        if isinstance(self.std, str):
-            raise refuse("std", given=self.std, allowed="None, 'private', or public numbers")
-        return check_columns("std", self.std, n_features, above=0)
-
     def _lattice(self, region: Region, n_features: int, bits: int) -> RowLattice:
         noise = check_choice("noise", self.noise, ["proportional", "isotropic"])
         if check_choice("clip_norm", self.clip_norm, ["linf", "l2"]) == "linf":
@@ -521,7 +554,7 @@ class ClippedMean(PrivateSize, ColumnEstimator[ClippedMeanPlan], HasMissingCodes
         if plan.missing == "drop":
             self.rows_, self.rows_noise_std_ = rows, noise.count
         if plan.has_private_size:
-            self._record_size(rows, noise.rows)
+            record_size(self, rows, noise.rows)
         m = ratio.estimate
         error = np.hypot(noise.total, m * noise.count) / counted
         self.noise_std_ = clip * error
@@ -565,52 +598,21 @@ class ClippedMean(PrivateSize, ColumnEstimator[ClippedMeanPlan], HasMissingCodes
             self.clipped_share_ = values[OUTSIDE]
             self.clipped_share_std_ = float(np.max(plan.noise(OUTSIDE).std))
 
-    def _about_missing(self) -> str:
-        region = self.plan_.region
-        ball = f"the center of the ball ({public_numbers(region.center)})"
-        return about_missing(self.plan_.missing, ball if self.plan_.clip_norm == "l2" else region.middle)
-
-    def _estimands(self) -> dict[str, str]:
+    def _answers(self) -> ColumnAnswers:
         plan = self.plan_
-        if plan.std is None and not plan.estimates_std:
-            return {"clipped": "the mean of these clipped rows (privacy noise only)"}
-        if plan.region.hard:
-            words = "the population mean (by the declared bounds no row is clipped)"
-            return {"clipped": words, "population": words}
-        clipped = {"clipped": "the mean of the population if it were clipped, E[clip(x)]"}
-        if plan.estimates_std:
-            return clipped
-        return {
-            **clipped,
-            "population": "the population mean, for any rows with at most this standard deviation",
-        }
-
-    def _estimand(self, name: Any) -> str:
-        if isinstance(name, str) and name == "population" and "population" not in self._estimands():
-            # Clipped rows do not show how large an entry was before it was clipped.
-            remedy = "Set bounds_are='hard', or a public std of the rows before they are clipped."
-            allowed = "'clipped' without a public std or hard bounds"
-            raise refuse("estimand", given=name, allowed=allowed, remedy=remedy)
-        return super()._estimand(name)
-
-    def _estimates(self) -> Limits:
-        return self.mean_, np.hypot(self._sampling_std(), self.noise_std_)
-
-    def _ends(self) -> Limits:
-        return self.plan_.region.ends(self.plan_.n_features)
-
-    def _center(self) -> NDArray[np.float64]:
-        return np.broadcast_to(self.plan_.lattice.center, (self.plan_.n_features,))
-
-    def _distribution(self, estimand: str) -> ErrorDistribution:
-        plan = self.plan_
-        widens = estimand == "population" and not plan.region.hard
-        if plan.clip_norm == "l2" and plan.std is not None:
-            assert isinstance(self._score, Score)
-            std = np.full(plan.n_features, plan.std, dtype=np.float64)
-            return BallErrors(self._score, self._center(), std, float(plan.region.clip), widens)
-        known = np.full(plan.n_features, plan.std, dtype=np.float64) if widens else None
-        return BoxErrors(self._score, self._center(), *self._ends(), known)
+        ball = f"the center of the ball ({public_numbers(plan.region.center)})"
+        known = _estimands(plan)
+        # Clipped rows do not show how large an entry was before it was clipped.
+        remedy = "Set bounds_are='hard', or a public std of the rows before they are clipped."
+        return ColumnAnswers(
+            self.mean_,
+            np.hypot(self._sampling_std(), self.noise_std_),
+            known,
+            about_missing(plan.missing, ball if plan.clip_norm == "l2" else plan.region.middle),
+            partial(_find_errors, self._score, plan),
+            widest=list(known)[-1],
+            refused={"population": ("'clipped' without a public std or hard bounds", remedy)},
+        )
 
     @property
     def cov_params_(self) -> NDArray[np.float64]:
@@ -627,9 +629,6 @@ class ClippedMean(PrivateSize, ColumnEstimator[ClippedMeanPlan], HasMissingCodes
             return np.zeros(self.plan_.n_features)
         return self.std_ / math.sqrt(self._counted)
 
-    def _widest(self) -> str:
-        return list(self._estimands())[-1]
-
     def _describe(self, found: Estimates, estimand: str, confidence_level: float | None) -> Estimates:
         plan, beside = self.plan_, {}
         if plan.estimates_std and self.std_ is not None:
@@ -643,13 +642,13 @@ class ClippedMean(PrivateSize, ColumnEstimator[ClippedMeanPlan], HasMissingCodes
             title="Private clipped mean",
             noise=self.noise_std_,
             beside=beside,
-            facts=[*self._observed_facts(), ("Noise", noise)],
+            facts=[*observed_facts(self), ("Noise", noise)],
             notes=self._notes(estimand),
         )
 
     def _notes(self, estimand: str) -> list[str]:
         plan = self.plan_
-        notes = [*[SIMULATED] * self.privacy_.simulated, *plan.notes(), *self._few_rows()]
+        notes = [*[SIMULATED] * self.privacy_.simulated, *plan.notes(), *note_few_rows(self)]
         if plan.std is None and not plan.estimates_std:
             notes.append(
                 "The intervals exclude sampling error, because no standard deviation is known. For intervals about the "
@@ -675,7 +674,7 @@ class ClippedMean(PrivateSize, ColumnEstimator[ClippedMeanPlan], HasMissingCodes
         plan = self.plan_
         if plan.clip_norm == "l2":
             return []
-        low, high = self._ends()
+        low, high = plan.region.ends(plan.n_features)
         spread = np.zeros(plan.n_features) if self.std_ is None else self.std_
         near = np.maximum(np.maximum(spread, 2 * self.noise_std_), 0.05 * (high - low))
         edges = np.flatnonzero(np.minimum(self.mean_ - low, high - self.mean_) < near)

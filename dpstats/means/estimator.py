@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import math
 from abc import abstractmethod
-from collections.abc import Mapping
-from dataclasses import replace
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar
 
 import numpy as np
@@ -18,7 +18,6 @@ from sklearn.utils.validation import check_is_fitted
 
 from dpstats.data.columns import frame_like
 from dpstats.data.parameters import (
-    by_name,
     check_choice,
     check_columns,
     check_integer,
@@ -28,8 +27,8 @@ from dpstats.data.parameters import (
 )
 from dpstats.data.rows import Rows
 from dpstats.errors import refuse, refuse_data
-from dpstats.inference.error_distributions import ErrorDistribution, Limits
-from dpstats.inference.estimates import Estimates, HasEstimates, Test
+from dpstats.inference.error_distributions import ErrorDistribution
+from dpstats.inference.estimates import Estimates, HasEstimates
 from dpstats.inference.multiple_testing import SIDAK, Together
 from dpstats.inference.reports import Records
 from dpstats.inference.results import Summary, few_observed, observed_rows, with_missing
@@ -37,7 +36,7 @@ from dpstats.lattice import check_finite_rows
 from dpstats.mechanisms.histogram import count_stage, count_steps
 from dpstats.privacy.guarantee import PrivacyGuarantee
 from dpstats.privacy.plan import ReleasePlan
-from dpstats.release.estimator import HasMissingCodes, Plan, PrivateEstimator, parameters
+from dpstats.release.estimator import Plan, PrivateEstimator, parameters, read_again
 from dpstats.release.private_size import ROWS, count_complete, sample_complete, usable_rows
 from dpstats.release.session import Released
 from dpstats.release.witness import draw_orders
@@ -45,56 +44,68 @@ from dpstats.release.witness import draw_orders
 Numbers = NDArray[np.float64]
 
 
-class OfColumns(HasEstimates):
-    """Base of the estimators of numbers of columns: values under a null hypothesis are matched to columns by name."""
+@dataclass(frozen=True)
+class ColumnAnswers:
+    """What a fit says of its columns: estimates, and what their intervals can cover.
 
-    def _test(self, found: Estimates, value: Any, alternative: str | None, simultaneous: bool | None) -> Test:
-        if value is None:
-            return found.test(None, alternative, simultaneous=simultaneous)
-        names = getattr(self, "feature_names_in_", None)
-        given = by_name("value", value, None if names is None else list(names))
-        checked = check_columns("value", given, found.estimate.shape[-1])
-        return found.test(checked, alternative, simultaneous=simultaneous)
+    Attributes
+    ----------
+    estimate, error : arrays of shape (n_columns,)
+        The estimates that intervals are about, and their standard errors.
+    estimands : mapping of str to str
+        The estimands that intervals can cover, each as text by its name. The first is the default.
+    missing : str
+        The treatment of missing entries in the fit, as `about_missing` describes it.
+    distribution : callable
+        Returns the distribution of the errors of all columns, by the name of an estimand.
+    together : Together
+        How the intervals of several columns cover together.
+    columns : array of int, optional
+        The columns that are reported; None is all.
+    widest : str, optional
+        The estimand of intervals of the summary; None is the default one.
+    refused : mapping of str to (str, str)
+        Estimands of other fits: what this fit allows instead, and a remedy.
+    """
+
+    estimate: Numbers
+    error: Numbers
+    estimands: Mapping[str, str]
+    missing: str
+    distribution: Callable[[str], ErrorDistribution]
+    together: Together = SIDAK
+    columns: Any = None
+    widest: str | None = None
+    refused: Mapping[str, tuple[str, str]] = field(default_factory=dict)
+
+    def choose(self, estimand: Any) -> str:
+        """Return the name of an estimand, the first by default."""
+        if estimand is None:
+            return next(iter(self.estimands))
+        if isinstance(estimand, str) and estimand in self.refused and estimand not in self.estimands:
+            allowed, remedy = self.refused[estimand]
+            raise refuse("estimand", given=estimand, allowed=allowed, remedy=remedy)
+        return check_choice("estimand", estimand, list(self.estimands))
 
 
-class ColumnEstimator(OfColumns, PrivateEstimator[Plan]):
+class ColumnEstimator(HasEstimates, PrivateEstimator[Plan]):
     """Base of the estimators that report a number for each column.
 
     Subclasses have the parameters of a `PrivateEstimator` and ``missing``. They report one number per column, for some
-    columns, and `_distribution` is the distribution of the errors of these numbers.
+    columns, and `_answers` says what is known of them.
     """
 
     missing: str
 
-    _together: ClassVar[Together] = SIDAK
-    """How the intervals of several columns cover together."""
     _predicted: ClassVar[str] = "mean_"
 
-    # Estimand and errors
+    @abstractmethod
+    def _answers(self) -> ColumnAnswers:
+        """Return what the fit says of its columns."""
 
     @abstractmethod
-    def _estimands(self) -> dict[str, str]:
-        """Return the estimands that intervals can cover, each as text by its name; the first is the default."""
-
-    @abstractmethod
-    def _about_missing(self) -> str:
-        """Return the treatment of missing entries in the fit, as `about_missing` describes it."""
-
-    @abstractmethod
-    def _distribution(self, estimand: str) -> ErrorDistribution:
-        """Return the distribution of the errors of all columns."""
-
-    @abstractmethod
-    def _estimates(self) -> Limits:
-        """Return the estimates that intervals are about, and their standard errors."""
-
-    # Queries
-
-    def _estimand(self, name: Any) -> str:
-        known = self._estimands()
-        if name is None:
-            return next(iter(known))
-        return check_choice("estimand", name, list(known))
+    def _describe(self, found: Estimates, estimand: str, confidence_level: float | None) -> Estimates:
+        """Return the estimates with the title, columns, facts and notes of their summary."""
 
     def estimates(self, *, estimand: str | None = None) -> Estimates:
         """Return the estimates with the distribution of their errors: they can be pickled without the estimator.
@@ -105,16 +116,17 @@ class ColumnEstimator(OfColumns, PrivateEstimator[Plan]):
             The estimand of the intervals; see the estimator.
         """
         check_is_fitted(self)
-        name = self._estimand(estimand)
-        estimate, error = self._estimates()
+        said = self._answers()
+        name = said.choose(estimand)
         return Estimates(
-            estimate,
-            error,
-            tuple(self._names_of_all()),
-            with_missing(self._estimands()[name], self._about_missing()),
-            self._distribution(name),
-            together=self._together,
+            said.estimate,
+            said.error,
+            tuple(self._column_names(said.columns)),
+            with_missing(said.estimands[name], said.missing),
+            said.distribution(name),
+            together=said.together,
             simulated=self.plan_.guarantee.simulated,
+            columns=tuple(getattr(self, "feature_names_in_", ())),
         )
 
     def summary(self, confidence_level: float | None = None, *, estimand: str | None = None) -> Summary:
@@ -123,46 +135,38 @@ class ColumnEstimator(OfColumns, PrivateEstimator[Plan]):
         Without ``estimand``, intervals are of the widest one: the population mean, if ``std`` is public.
         """
         check_is_fitted(self)
-        name = self._estimand(self._widest() if estimand is None else estimand)
+        said = self._answers()
+        name = said.choose(said.widest if estimand is None else estimand)
         found = self._describe(self.estimates(estimand=name), name, confidence_level)
         return replace(found, facts=[*self._table_facts(), *found.facts]).summary(confidence_level)
 
-    @abstractmethod
-    def _describe(self, found: Estimates, estimand: str, confidence_level: float | None) -> Estimates:
-        """Return the estimates with the title, columns, facts and notes of their summary."""
-
-    def _widest(self) -> str | None:
-        """Return the estimand of intervals of the summary, None for the default one."""
-        return None
-
-    def _observed_facts(self) -> list[tuple[str, str]]:
-        """Return the fact of a summary on the released number of observed rows, if n is public."""
-        if self.missing != "drop" or self.plan_.has_private_size:
-            return []
-        return [("Rows observed", observed_rows(self.rows_, self.rows_noise_std_))]
-
-    def _few_rows(self) -> list[str]:
-        """Return a note if the released number of rows, or of observed rows, is noise alone."""
-        if self.plan_.has_private_size:
-            return few_observed(self.n_, self.n_noise_std_)
-        return few_observed(self.rows_, self.rows_noise_std_) if self.missing == "drop" else []
-
-    def _names_of_all(self) -> list[str]:
-        """Return the names of the columns that are reported."""
-        return self._column_names()
-
     def predict(self, X: Any) -> Numbers:
         """Return the estimate for every row: shape (n_samples, n_features). Releases nothing new."""
-        rows = self._checked(X)
+        rows = check_again(self, X)
         return np.tile(getattr(self, self._predicted), (rows.shape[0], 1))
 
-    def _checked(self, X: Any) -> Rows:
-        """Return rows to predict for: what a fit takes, of as many columns."""
-        check_is_fitted(self)
-        rows = self._again(X)
-        if self.missing == "error":
-            check_finite_rows(rows)
-        return rows
+
+def check_again(fit: ColumnEstimator[Any], X: Any) -> Rows:
+    """Return rows to predict for: what a fit takes, of as many columns."""
+    check_is_fitted(fit)
+    rows = read_again(fit, X)
+    if fit.missing == "error":
+        check_finite_rows(rows)
+    return rows
+
+
+def observed_facts(fit: ColumnEstimator[Any]) -> list[tuple[str, str]]:
+    """Return the fact of a summary on the released number of observed rows, if n is public."""
+    if fit.missing != "drop" or fit.plan_.has_private_size:
+        return []
+    return [("Rows observed", observed_rows(fit.rows_, fit.rows_noise_std_))]
+
+
+def note_few_rows(fit: ColumnEstimator[Any]) -> list[str]:
+    """Return a note if the released number of rows, or of observed rows, is noise alone."""
+    if fit.plan_.has_private_size:
+        return few_observed(fit.n_, fit.n_noise_std_)
+    return few_observed(fit.rows_, fit.rows_noise_std_) if fit.missing == "drop" else []
 
 
 def clipping_radius(n_samples: int, sigma: float, bound: float, *, constant: float = 2.0) -> float:
@@ -272,7 +276,7 @@ def required_samples(
 
 
 @parameters
-class CompleteCases(TransformerMixin, PrivateEstimator[ReleasePlan], HasMissingCodes):
+class CompleteCases(TransformerMixin, PrivateEstimator[ReleasePlan]):
     """A first step that leaves out rows with a missing entry, before an estimator whose number of rows is public.
 
     ``fit`` releases the number of complete rows. ``transform`` returns slightly fewer of them, chosen at random, in
@@ -347,6 +351,7 @@ class CompleteCases(TransformerMixin, PrivateEstimator[ReleasePlan], HasMissingC
     budget: Any = None
 
     missing: ClassVar[str] = "drop"
+    missing_codes: Any = None
     _per_column = ("fill",)
 
     def plan(self, n_samples: int, n_features: int) -> ReleasePlan:
@@ -401,7 +406,7 @@ class CompleteCases(TransformerMixin, PrivateEstimator[ReleasePlan], HasMissingC
             If X has another number of rows than the data of the fit, or if ``n_rows_`` is 0.
         """
         check_is_fitted(self)
-        table = self._again(X).whole()
+        table = read_again(self, X).whole()
         n, m = len(table), self.n_rows_
         if n != self.plan_.n_samples:
             allowed = f"the rows of the fit, n_samples = {self.plan_.n_samples}"

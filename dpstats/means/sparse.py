@@ -32,7 +32,7 @@ from dpstats.inference.error_distributions import ErrorDistribution, Limits, NoL
 from dpstats.inference.estimates import Estimates
 from dpstats.inference.results import about_missing, print_rounded
 from dpstats.lattice import CrossLattice, check_finite
-from dpstats.means.estimator import ColumnEstimator
+from dpstats.means.estimator import ColumnAnswers, ColumnEstimator, check_again
 from dpstats.means.moments import finest, population_bias_in_ball, population_ends
 from dpstats.means.sparse_design import LAWS, weakest_selected
 from dpstats.means.sparse_selection import (
@@ -47,7 +47,7 @@ from dpstats.means.sparse_selection import (
     release_on_support,
 )
 from dpstats.privacy.guarantee import PrivacyGuarantee
-from dpstats.release.estimator import HasMissingCodes, parameters
+from dpstats.release.estimator import parameters, plan_on_sample
 from dpstats.release.noise import check_scale
 from dpstats.release.session import Released, Session
 
@@ -258,7 +258,7 @@ class _NotSplit(InvalidParameter, AttributeError):
 
 
 @parameters
-class SparseMean(ColumnEstimator[SparseMeanPlan], HasMissingCodes):
+class SparseMean(ColumnEstimator[SparseMeanPlan]):
     """Private mean of many columns, few of them with a nonzero mean.
 
     Use this estimator if the table has far more columns than signals. Privacy costs as
@@ -391,6 +391,7 @@ class SparseMean(ColumnEstimator[SparseMeanPlan], HasMissingCodes):
     selection_share: float | None = None
     selection_clip: float | None = None
     missing: str = "error"
+    missing_codes: Any = None
     epsilon: float = 1.0
     delta: float = 1e-6
     random_state: Any = None
@@ -437,7 +438,7 @@ class SparseMean(ColumnEstimator[SparseMeanPlan], HasMissingCodes):
         s = check_integer("n_nonzero", self.n_nonzero, at_least=1, at_most=d)
         missing = self._policy("center")
         if missing == "drop":
-            return self._plan_on_sample(n, d)
+            return plan_on_sample(self, n, d)
         target = PrivacyGuarantee(*check_privacy_parameters(self.epsilon, self.delta))
         private, std = self._spread(d)
         signal = check_real("max_signal", self.max_signal, at_least=0, at_most=_LARGEST_SIGNAL)
@@ -557,7 +558,7 @@ class SparseMean(ColumnEstimator[SparseMeanPlan], HasMissingCodes):
         if issparse(X):
             remedy = "Every row of the dense answer is mean_."
             raise refuse_data("X", got="a sparse table", allowed="dense for predict", remedy=remedy)
-        return np.broadcast_to(self.mean_, self._checked(X).shape)
+        return np.broadcast_to(self.mean_, check_again(self, X).shape)
 
     @property
     def cov_params_(self) -> NDArray[np.float64]:
@@ -575,28 +576,28 @@ class SparseMean(ColumnEstimator[SparseMeanPlan], HasMissingCodes):
         std = np.broadcast_to(self.plan_.std, (self.plan_.n_features,))[self.support_]
         return std / math.sqrt(self.plan_.n_release)
 
-    def _about_missing(self) -> str:
-        return about_missing(self.plan_.missing, "0")
-
-    def _estimands(self) -> dict[str, str]:
-        return {
+    def _answers(self) -> ColumnAnswers:
+        plan, kept = self.plan_, self.support_
+        known = {
             "population": "the population mean of each selected column, given the selection",
             "clipped": "the mean of each selected column of the rows as they were clipped, given the selection",
         }
-
-    def _estimates(self) -> Limits:
-        if not self.plan_.disjoint:
-            return self.mean_[self.support_], np.full(self.support_.shape, np.nan)
-        noise = plan_noise(self.plan_, self._found)
-        return self._found.last, np.hypot(self._sampling_std(), noise)
-
-    def _distribution(self, estimand: str) -> ErrorDistribution:
-        if not self.plan_.disjoint:
-            return NoLimits(self.mean_[self.support_], _UNKNOWN)
-        return SelectedErrors(self.plan_, self._found, estimand == "population")
-
-    def _names_of_all(self) -> list[str]:
-        return self._column_names(self.support_)
+        said = ColumnAnswers(
+            self.mean_[kept],
+            np.full(kept.shape, np.nan),
+            known,
+            about_missing(plan.missing, "0"),
+            lambda _: NoLimits(self.mean_[kept], _UNKNOWN),
+            columns=kept,
+        )
+        if not plan.disjoint:
+            return said
+        return replace(
+            said,
+            estimate=self._found.last,
+            error=np.hypot(self._sampling_std(), plan_noise(plan, self._found)),
+            distribution=lambda estimand: SelectedErrors(plan, self._found, estimand == "population"),
+        )
 
     def _describe(self, found: Estimates, estimand: str, confidence_level: float | None) -> Estimates:
         plan, beside = self.plan_, {}
@@ -623,7 +624,7 @@ class SparseMean(ColumnEstimator[SparseMeanPlan], HasMissingCodes):
             )
         if not plan.finds_signals:
             notes.append(f"Warning: {plan.warning()}.")
-        notes += [sentence] if (sentence := self._about_missing()) else []
+        notes += [sentence] if (sentence := about_missing(plan.missing, "0")) else []
         return replace(
             found,
             estimate=self.mean_[self.support_],

@@ -18,7 +18,7 @@ from dpstats.inference.estimates import Estimates
 from dpstats.inference.multiple_testing import BONFERRONI
 from dpstats.inference.results import about_missing
 from dpstats.lattice import BoxLattice, RowLattice
-from dpstats.means.estimator import ColumnEstimator
+from dpstats.means.estimator import ColumnAnswers, ColumnEstimator, note_few_rows, observed_facts
 from dpstats.means.moments import (
     CUBES,
     FOURTHS,
@@ -34,12 +34,12 @@ from dpstats.means.moments import (
     flat,
 )
 from dpstats.means.ratio import Region
-from dpstats.privacy.guarantee import Neighbors, PrivacyGuarantee
+from dpstats.privacy.guarantee import Neighbors, PrivacyGuarantee, parse_neighbors
 from dpstats.privacy.plan import ReleasePlan
 from dpstats.privacy.stages import Added, JointStage, Stage
 from dpstats.release.additive import additive_stages
-from dpstats.release.estimator import HasMissingCodes, parameters
-from dpstats.release.private_size import PrivateSize
+from dpstats.release.estimator import parameters
+from dpstats.release.private_size import check_size, record_size
 from dpstats.release.session import Released
 
 Numbers = NDArray[np.float64]
@@ -94,7 +94,7 @@ class PrivateVariancePlan(ReleasePlan):
 
 
 @parameters
-class PrivateVariance(PrivateSize, ColumnEstimator[PrivateVariancePlan], HasMissingCodes):
+class PrivateVariance(ColumnEstimator[PrivateVariancePlan]):
     """Private variance of each column of rows clipped to public bounds.
 
     Use this estimator if you know bounds on every column without looking at the data: the noise is proportional to
@@ -206,6 +206,7 @@ class PrivateVariance(PrivateSize, ColumnEstimator[PrivateVariancePlan], HasMiss
     about: str = "mean"
     interval: str = "moments"
     missing: str = "error"
+    missing_codes: Any = None
     neighbors: Any = "replace_one"
     epsilon: float = 1.0
     delta: float = 0.0
@@ -228,7 +229,7 @@ class PrivateVariance(PrivateSize, ColumnEstimator[PrivateVariancePlan], HasMiss
             third moment about the center: 3 numbers, Gaussian noise of scale 0.241187
             fourth moment about the center: 3 numbers, Gaussian noise of scale 0.482374
         """
-        n, neighbors = self._check_size(n_samples), self._relation
+        n, neighbors = check_size(self, n_samples), parse_neighbors(self.neighbors)
         added = neighbors is Neighbors.ADD_OR_REMOVE_ONE
         d = check_integer("n_features", n_features, at_least=1)
         epsilon, delta = check_privacy_parameters(self.epsilon, self.delta)
@@ -289,7 +290,7 @@ class PrivateVariance(PrivateSize, ColumnEstimator[PrivateVariancePlan], HasMiss
         if plan.missing == "drop":
             self.rows_, self.rows_noise_std_ = rows, observed.rows_std
         if plan.has_private_size:
-            self._record_size(rows, observed.ratio().noise.rows)
+            record_size(self, rows, observed.ratio().noise.rows)
         errors, self.noise_std_ = observed_errors(observed, plan)
         self._score: Score | SquareErrors = errors
         self._sampling = errors.sampling_std(errors.start)
@@ -330,25 +331,26 @@ class PrivateVariance(PrivateSize, ColumnEstimator[PrivateVariancePlan], HasMiss
         self._score = score
         self._sampling = np.sqrt(score.variance(score.start) / score.n)
 
-    def _about_missing(self) -> str:
-        return about_missing(self.plan_.missing, self.plan_.region.middle)
-
-    def _estimands(self) -> dict[str, str]:
-        about = "variance" if self.plan_.about == "mean" else "second moment about the public center"
-        if self.plan_.region.hard:
-            words = f"the population {about} (by the declared bounds no row is clipped)"
-            return {"clipped": words, "population": words}
-        return {"clipped": f"the {about} of the population if it were clipped"}
-
-    def _estimates(self) -> Limits:
-        return self.variance_, np.hypot(self._sampling, self.noise_std_)
-
-    _together = BONFERRONI  # of any dependence
     _predicted = "variance_"
 
-    def _distribution(self, estimand: str) -> ErrorDistribution:
-        score = self._score
-        return NormalSquares(score) if self.plan_.interval == "normal" and isinstance(score, Score) else score
+    def _answers(self) -> ColumnAnswers:
+        plan, score = self.plan_, self._score
+        about = "variance" if plan.about == "mean" else "second moment about the public center"
+        known = {"clipped": f"the {about} of the population if it were clipped"}
+        if plan.region.hard:
+            words = f"the population {about} (by the declared bounds no row is clipped)"
+            known = {"clipped": words, "population": words}
+        errors: ErrorDistribution = score
+        if plan.interval == "normal" and isinstance(score, Score):
+            errors = NormalSquares(score)
+        return ColumnAnswers(
+            self.variance_,
+            np.hypot(self._sampling, self.noise_std_),
+            known,
+            about_missing(plan.missing, plan.region.middle),
+            lambda _: errors,
+            together=BONFERRONI,  # of any dependence
+        )
 
     def _describe(self, found: Estimates, estimand: str, confidence_level: float | None) -> Estimates:
         plan = self.plan_
@@ -372,8 +374,8 @@ class PrivateVariance(PrivateSize, ColumnEstimator[PrivateVariancePlan], HasMiss
             header="variance",
             noise=self.noise_std_,
             beside={"std": [f"{value:.3g}" for value in self.std_]},
-            facts=[*self._observed_facts(), ("Noise", plan.noise(SQUARES).law.capitalize())],
-            notes=[*notes, *self._few_rows()],
+            facts=[*observed_facts(self), ("Noise", plan.noise(SQUARES).law.capitalize())],
+            notes=[*notes, *note_few_rows(self)],
         )
 
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from dpstats.data.parameters import check_real
 from dpstats.errors import refuse
-from dpstats.inference.reports import Exported, Records
+from dpstats.inference.reports import Background, Records, Reported
 
 if TYPE_CHECKING:
     from dpstats.inference.results import Summary
@@ -153,7 +153,7 @@ def delta_of_two(epsilon: float, delta: float) -> float:
 
 
 @dataclass(frozen=True, slots=True)
-class PrivacyGuarantee(Exported):
+class PrivacyGuarantee(Reported):
     """An (epsilon, delta) differential-privacy guarantee.
 
     For all neighboring datasets D, D' and all sets S of outputs,
@@ -309,3 +309,6 @@ class PrivacyGuarantee(Exported):
         row = (self.relation, f"{self.epsilon:.6g}", f"{self.delta:.6g}")
         meaning = " ".join(self.explain().splitlines()[1:])
         return Summary("Privacy guarantee", [], ("Neighbors", "epsilon", "delta"), [row], [meaning])
+
+    def _background(self) -> Background:
+        return Background(self.explain(), self.simulated)

@@ -15,7 +15,7 @@ from scipy.special import ndtr, ndtri
 
 from dpstats.data.parameters import check_real
 from dpstats.errors import DPStatsError, InvalidParameter, attempt, is_public, refuse, show
-from dpstats.inference.reports import Exported, Records
+from dpstats.inference.reports import Records, Reported
 from dpstats.inference.results import Summary
 from dpstats.privacy.composition import common_neighbors
 from dpstats.privacy.events import Event, Gaussian, as_event
@@ -212,7 +212,7 @@ class ReleaseCost:
 
 
 @dataclass(frozen=True)
-class Plan(Exported):
+class Plan(Reported):
     """Stages of a release and their total cost. A plan is a function of public facts only.
 
     The events follow from the stages. Events and guarantee are computed once, and a budget is charged for them.

@@ -46,7 +46,7 @@ from dpstats.quantiles.grid import (
 )
 from dpstats.quantiles.quantile import check_fractions
 from dpstats.release.additive import Integers, additive_stages
-from dpstats.release.estimator import HasMissingCodes, parameters
+from dpstats.release.estimator import parameters
 from dpstats.release.session import Released, Session
 
 if TYPE_CHECKING:
@@ -336,7 +336,7 @@ class DistributionPlan(GridPlan):
 
 
 @parameters
-class PrivateDistribution(OneColumn[DistributionPlan], HasMissingCodes):
+class PrivateDistribution(OneColumn[DistributionPlan]):
     """The whole distribution of one column from one release: the cdf with a band, and every quantile.
 
     Parameters
@@ -412,6 +412,7 @@ class PrivateDistribution(OneColumn[DistributionPlan], HasMissingCodes):
     step: float | None = None
     bins: int = 1024
     missing: str = "error"
+    missing_codes: Any = None
     epsilon: float = 1.0
     delta: float = 0.0
     random_state: Any = None

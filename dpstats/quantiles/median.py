@@ -17,7 +17,7 @@ from dpstats.inference.estimates import Estimates
 from dpstats.privacy.guarantee import PrivacyGuarantee
 from dpstats.privacy.stages import LEAST_HEAVY, Smooth, Stage
 from dpstats.quantiles.grid import Grid, GridPlan, OneColumn, check_grid, check_sizes, sorted_places
-from dpstats.release.estimator import HasMissingCodes, parameters
+from dpstats.release.estimator import parameters
 from dpstats.release.session import Released, Session
 from dpstats.sensitivity.levels import LEVEL, LEVEL_SHARE, half_width, level_stage, smooth_stage
 from dpstats.sensitivity.smooth import median_reach, smooth_level
@@ -68,7 +68,7 @@ class _Private(NamedTuple):
 
 
 @parameters
-class PrivateMedian(OneColumn[MedianPlan], HasMissingCodes):
+class PrivateMedian(OneColumn[MedianPlan]):
     """Private median of one column by smooth sensitivity, with noise proportional to the sensitivity near these data.
 
     The noise is small if rows are dense near the median. The scale of the noise is private and never shown, so an
@@ -146,6 +146,7 @@ class PrivateMedian(OneColumn[MedianPlan], HasMissingCodes):
     step: float | None = None
     confidence_level: float | None = None
     missing: str = "error"
+    missing_codes: Any = None
     epsilon: float = 1.0
     delta: float = 1e-6
     random_state: Any = None

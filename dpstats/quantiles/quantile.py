@@ -45,7 +45,7 @@ from dpstats.quantiles.quantile_plan import (
     place_of_targets,
     points_plan,
 )
-from dpstats.release.estimator import HasMissingCodes, parameters
+from dpstats.release.estimator import parameters
 from dpstats.release.session import Part, Released, Session
 
 if TYPE_CHECKING:
@@ -63,7 +63,7 @@ Numbers = NDArray[np.float64]
 
 
 @parameters
-class PrivateQuantile(OneColumn[QuantilePlan], HasMissingCodes):
+class PrivateQuantile(OneColumn[QuantilePlan]):
     """Private quantiles of one column, with confidence intervals.
 
     Use this estimator for a few quantiles of a column with loose public bounds. Points of a public grid are
@@ -164,6 +164,7 @@ class PrivateQuantile(OneColumn[QuantilePlan], HasMissingCodes):
     coverage: str = "regular"
     method: str = "auto"
     missing: str = "error"
+    missing_codes: Any = None
     epsilon: float = 1.0
     delta: float = 0.0
     random_state: Any = None

@@ -40,7 +40,7 @@ from dpstats.ranks.statistics import (
     superiority,
 )
 from dpstats.release.additive import Integers, additive_stages
-from dpstats.release.estimator import HasMissingCodes, PrivateEstimator, parameters
+from dpstats.release.estimator import PrivateEstimator, parameters, plan_on_sample
 from dpstats.release.session import Released
 
 
@@ -171,11 +171,12 @@ class RankPlan(ReleasePlan):
 
 
 @parameters
-class RankTest(HasResult[RankTestResult], PrivateEstimator[RankPlan], HasMissingCodes, ABC):
+class RankTest(HasResult[RankTestResult], PrivateEstimator[RankPlan], ABC):
     """Base class of the rank tests: one integer with discrete Laplace noise, and its simulated null distribution."""
 
     n_simulations: int = 9999
     missing: str = "error"
+    missing_codes: Any = None
     epsilon: float = 1.0
     random_state: Any = None
     budget: PrivacyBudget | None = None
@@ -324,8 +325,8 @@ class SignedRankTest(RankTest):
         """
         n = check_integer("n_samples", n_samples, at_least=2, at_most=_MOST_ROWS)
         check_choice("alternative", self.alternative, _ALTERNATIVES)
-        if self._drops():
-            return self._plan_on_sample(n, n_features)
+        if self._policy() == "drop":
+            return plan_on_sample(self, n, n_features)
         return self._planned(n, n_features, signed_rank_sensitivity(n), (n,), False)
 
     def _asked(self) -> tuple[str, str, str, str]:
@@ -348,7 +349,7 @@ class GroupRankTest(RankTest):
         count = len(self._kinds())
         if self.sizes is None:
             return n, count, None
-        if self._drops():
+        if self._policy() == "drop":
             raise refuse(
                 "sizes",
                 given=self.sizes,
@@ -497,8 +498,8 @@ class MannWhitneyTest(GroupRankTest):
             raise refuse(
                 "groups", given=count, allowed="two labels", remedy="For more, use KruskalWallisTest."
             )
-        if self._drops():
-            return self._plan_on_sample(n, n_features)
+        if self._policy() == "drop":
+            return plan_on_sample(self, n, n_features)
         if sizes is not None:
             return self._planned(n, n_features, rank_sum_sensitivity(sizes), sizes, True)
         middle = middle_rank_sum(n, check_real("epsilon", self.epsilon, above=0), fraction)
@@ -635,8 +636,8 @@ class KruskalWallisTest(GroupRankTest):
         n, count, sizes = self._declared(n_samples)
         if count < 2:
             raise refuse("groups", given=count, allowed="two labels or more")
-        if self._drops():
-            return self._plan_on_sample(n, n_features)
+        if self._policy() == "drop":
+            return plan_on_sample(self, n, n_features)
         moved = all_rank_sums_sensitivity(n, sizes)
         return self._planned(n, n_features, moved, sizes or balanced(n, count), sizes is not None)
 

@@ -1,11 +1,8 @@
 """Private regression: linear, logistic, of counts and of amounts, with intervals and tests that count the noise."""
 
-from dpstats.regression.generalized_linear import (
-    PrivateCountRegression,
-    PrivateGammaRegression,
-    PrivateLogisticRegression,
-)
 from dpstats.regression.linear import PrivateLinearRegression
+from dpstats.regression.log_linear import PrivateCountRegression, PrivateGammaRegression
+from dpstats.regression.logistic import PrivateLogisticRegression
 from dpstats.regression.sufficient import SufficientStatisticsRegression
 
 __all__ = [

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
 from dpstats.data.parameters import check_flag, check_level, check_real
-from dpstats.data.rows import check_codes
+from dpstats.data.rows import Rows, check_codes
 from dpstats.data.schema import Column, Schema
 from dpstats.data.values import quiet
 from dpstats.errors import InvalidParameter, refuse, refuse_data
@@ -37,11 +37,22 @@ from dpstats.inference.results import (
     with_missing,
 )
 from dpstats.lattice import check_finite
+from dpstats.regression.engine import (
+    EFFECTS,
+    ROLES,
+    join_columns,
+    list_columns,
+    read,
+    read_moments,
+    release,
+)
 from dpstats.regression.hypotheses import NORMAL, ErrorLaw, Hypotheses, MappedErrors, ScaledErrors, unquote
+from dpstats.regression.linear_path import STAGE, MomentsPlan
 from dpstats.regression.passes import Floats
 from dpstats.regression.plan import DesignPlan
 from dpstats.release.charges import state_charges
-from dpstats.release.estimator import HasMissingCodes, PrivateEstimator, parameters
+from dpstats.release.estimator import PrivateEstimator, parameters, read_again
+from dpstats.release.session import Session
 
 Transform = Callable[[Any], Any]
 SomePlan = TypeVar("SomePlan", bound=DesignPlan)
@@ -75,7 +86,7 @@ def exponentiate(values: Any) -> Floats:
 
 
 @parameters
-class Regression(HasEstimates, PrivateEstimator[SomePlan], HasMissingCodes, ABC):
+class Regression(HasEstimates, PrivateEstimator[SomePlan], ABC):
     """Base class of the regressions that report estimates and the covariance of their errors.
 
     A fit sets ``params_`` and ``params_cov_``, the intercept first if there is one. All results derive from them.
@@ -84,6 +95,7 @@ class Regression(HasEstimates, PrivateEstimator[SomePlan], HasMissingCodes, ABC)
     x_bounds: Any = None
     fit_intercept: bool = True
     missing: str = "error"
+    missing_codes: Any = None
     epsilon: float = 1.0
     random_state: Any = None
     budget: Any = None
@@ -95,6 +107,9 @@ class Regression(HasEstimates, PrivateEstimator[SomePlan], HasMissingCodes, ABC)
         total_weight_: float
         total_weight_noise_std_: float
         effective_rows_: float
+        intercept_identified_: bool
+        clipped_share_: float
+        clipped_share_std_: float
 
     _per_column = ("x_bounds",)
     _title: ClassVar[str]
@@ -138,7 +153,8 @@ class Regression(HasEstimates, PrivateEstimator[SomePlan], HasMissingCodes, ABC)
     def _identified(self) -> NDArray[np.bool_]:
         """Which parameters are identified, intercept first. The intercept is, unless noise hides all rows."""
         hidden = hasattr(self, "rows_") and self.rows_ < _SOME_OBSERVED * self.rows_noise_std_
-        return np.append(np.full(self._first, not hidden), self.identified_)
+        first = getattr(self, "intercept_identified_", not hidden)
+        return np.append(np.full(self._first, first), self.identified_)
 
     @property
     def _hidden(self) -> NDArray[np.bool_]:
@@ -147,8 +163,26 @@ class Regression(HasEstimates, PrivateEstimator[SomePlan], HasMissingCodes, ABC)
 
     # Reading rows
 
+    @property
+    def _roles(self) -> dict[str, str]:
+        """Roles of the further columns that rows may have, by parameter, as the parameters of the class are."""
+        return {name: role for name, role in ROLES.items() if hasattr(self, f"{role}_bounds")}
+
     def _schema(self) -> Schema:
-        return replace(super()._schema(), beside=(self._outcome_column(),))
+        return replace(super()._schema(), beside=(self._outcome_column(), *list_columns(self)))
+
+    def _fit_columns(self, X: Any, y: Any, **given: Any) -> Self:
+        """Fit with the further columns that are given."""
+        return super().fit(X, join_columns(self, y, given))
+
+    def _read(self, rows: Rows, plan: Any) -> Any:
+        return read_moments(rows, plan) if isinstance(plan, MomentsPlan) else read(rows, plan, keep=True)
+
+    def _release(self, private: Any, plan: Any, session: Session) -> None:
+        if isinstance(plan, MomentsPlan):
+            session.add(STAGE, private[STAGE])
+        else:
+            release(private, plan, session)
 
     def _outcome_column(self) -> Column:
         """Return the column of the outcome, which says how it is read."""
@@ -522,7 +556,7 @@ class Regression(HasEstimates, PrivateEstimator[SomePlan], HasMissingCodes, ABC)
         if formula is not None and not isinstance(X, np.ndarray):
             X = formula.predictors(X, check_codes(self.missing_codes))
         # A model without columns needs the number of rows only.
-        rows = self._again(X).whole().X if self.coef_.size else np.empty((len(X), 0))
+        rows = read_again(self, X).whole().X if self.coef_.size else np.empty((len(X), 0))
         if self.missing == "error":
             check_finite(rows)
         if self._first:
@@ -580,7 +614,19 @@ class Regression(HasEstimates, PrivateEstimator[SomePlan], HasMissingCodes, ABC)
             total, noise = self.total_weight_, self.total_weight_noise_std_
             words = f"{significant(total, noise)} (noise sd {significant(noise, noise / 10)})"
             facts.append(("Total weight", f"{words}, as {self.effective_rows_:,.0f} equal rows"))
-        return facts
+        outside = [
+            (f"{role.capitalize()}s outside bounds", self._in_percent(share, std))
+            for role, share, std in self._clipped_columns()
+        ]
+        return [*facts, *outside]
+
+    def _clipped_columns(self) -> list[tuple[str, float, float]]:
+        """Return the role of each further column, the fraction outside its bounds and its noise."""
+        return [
+            (role, share, getattr(self, f"clipped_{role}_share_std_"))
+            for role in EFFECTS
+            if (share := getattr(self, f"clipped_{role}_share_", None)) is not None
+        ]
 
     def _notes(self) -> list[str]:
         """Return the assumptions of the coefficients, and advice if noise hides some of them."""
@@ -591,7 +637,7 @@ class Regression(HasEstimates, PrivateEstimator[SomePlan], HasMissingCodes, ABC)
         if sentence := about_missing(self.plan_.missing):
             notes.append(sentence)
         unknown = [name for name, hidden in zip(self._names(), self._hidden, strict=True) if hidden]
-        if self._noise_only():
+        if self.plan_.is_lost(getattr(self, "_counted", self.plan_.n_samples)):
             notes.append(
                 "Noise only: at this n and epsilon, coverage may be below the nominal level (see the plan)."
             )
@@ -614,11 +660,21 @@ class Regression(HasEstimates, PrivateEstimator[SomePlan], HasMissingCodes, ABC)
                 "columns, so their intervals reflect only the range of the outcome. Use more rows, a larger epsilon, "
                 "fewer columns or tighter bounds."
             )
+        if (
+            hasattr(self, "clipped_share_")
+            and self.clipped_share_ - 2 * self.clipped_share_std_ > MANY_OUTSIDE
+        ):
+            notes.append(
+                f"More than {100 * MANY_OUTSIDE:.0f}% of the outcomes lie outside y_bounds. Coefficients describe the "
+                "clipped outcomes, and may be too small. Widen y_bounds."
+            )
+        notes += [
+            f"More than {100 * MANY_OUTSIDE:.0f}% of the {role}s lie outside {role}_bounds. They are clipped to "
+            f"the nearer bound, so {EFFECTS[role]}. Widen {role}_bounds."
+            for role, share, std in self._clipped_columns()
+            if share - 2 * std > MANY_OUTSIDE
+        ]
         return notes
-
-    def _noise_only(self) -> bool:
-        """Return whether the plan warned that noise hides the coefficients."""
-        return False
 
     # Construction from a formula
 
@@ -645,7 +701,9 @@ class Regression(HasEstimates, PrivateEstimator[SomePlan], HasMissingCodes, ABC)
         from dpstats.regression.formula import parse
 
         described = parse(formula, bounds=bounds, levels=levels, data=data)
-        made = cls._of_formula(described, given)
+        if hasattr(cls, "y_bounds"):
+            given = {"y_bounds": described.y_bounds, **given}
+        made = cls(x_bounds=described.x_bounds, fit_intercept=described.has_intercept, **given)
         made._check_columns(described.names)
         fitted = made._fit_formula(described, data)
         fitted.formula_ = described
@@ -656,10 +714,6 @@ class Regression(HasEstimates, PrivateEstimator[SomePlan], HasMissingCodes, ABC)
         from dpstats.regression.formula import FormulaRows
 
         return self.fit(FormulaRows(described, data))
-
-    @classmethod
-    def _of_formula(cls, described: Any, given: dict[str, Any]) -> Self:
-        return cls(x_bounds=described.x_bounds, fit_intercept=described.has_intercept, **given)
 
 
 _MOST_COEFFICIENTS = 40

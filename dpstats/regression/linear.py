@@ -1,6 +1,6 @@
-"""The linear regression whose rows may have labels of declared factors.
+"""Private linear regression: least squares by noisy Newton steps in whitened coordinates.
 
-Private linear regression: least squares by noisy Newton steps in whitened coordinates.
+Rows may have labels of declared factors.
 
 Proof: docs/proofs/regression.md.
 """
@@ -15,7 +15,6 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from dpstats.data.parameters import check_choice, check_privacy_parameters
-from dpstats.data.rows import Rows
 from dpstats.data.schema import Categories, Schema
 from dpstats.data.values import quiet
 from dpstats.errors import InvalidParameter, attempt, refuse, show_names
@@ -25,8 +24,16 @@ from dpstats.inference.results import FREE
 from dpstats.lattice import check_finite
 from dpstats.means.ratio import DifferenceErrors
 from dpstats.privacy.gaussian import gaussian_sigma
-from dpstats.regression.base import INTERCEPT, SomePlan
-from dpstats.regression.engine import LeastSquares, NewtonSteps, OffsetColumn, check_offset, walked
+from dpstats.regression.base import INTERCEPT
+from dpstats.regression.engine import (
+    add_columns,
+    check_offset,
+    report_counts,
+    report_steps,
+    score_variation,
+    set_outside,
+    walked,
+)
 from dpstats.regression.hypotheses import ErrorLaw, Robust, Student
 from dpstats.regression.levels import LevelsEstimate, find_coefficients
 from dpstats.regression.levels_plan import (
@@ -39,225 +46,17 @@ from dpstats.regression.levels_plan import (
     factors_plan,
     label_columns,
 )
-from dpstats.regression.linear_path import MEAT_KURTOSIS, STAGE, MomentsPlan, is_few, moments_plan
+from dpstats.regression.linear_path import MEAT_KURTOSIS, MomentsPlan, is_few, moments_plan
 from dpstats.regression.passes import Floats
 from dpstats.regression.path import find_identified
 from dpstats.regression.plan import RegressionPlan, regression_plan
-from dpstats.regression.sufficient import GAUSSIAN_MOMENTS, describe_moments, read_moments, report_moments
-from dpstats.release.estimator import parameters
-from dpstats.release.session import Released, Session
+from dpstats.regression.sufficient import GAUSSIAN_MOMENTS, LeastSquares, describe_moments
+from dpstats.release.estimator import parameters, read_again
+from dpstats.release.session import Released
 
 RARE = 0.01
 """Fraction of the rows that a level of a formula may have if none is declared."""
 _SHOWN = 6
-
-
-@parameters
-class FactorColumns(OffsetColumn[SomePlan]):
-    """Base class of the linear regression whose rows may have labels of declared factors."""
-
-    factors: Any = None
-    cov_type: str = "HC"
-    delta: float = 1e-6
-
-    def _factors_coding(self) -> Coding | None:
-        """Return the coding of the declared factors, or None without factors."""
-        if hasattr(self, "_coding"):
-            return self._coding
-        factors = check_factors(self.factors)
-        return Coding.code_main_effects(factors) if factors else None
-
-    @property
-    def _fitted_coding(self) -> Coding | None:
-        """The coding of the fit, or None if it had no factors."""
-        plan: Any = self.plan_
-        return plan.coding if isinstance(plan, FactorsPlan) else None
-
-    # Reading rows
-
-    def _schema(self) -> Schema:
-        schema = super()._schema()
-        if hasattr(self, "_coding"):
-            # A formula reads its own labels.
-            return schema
-        # Wrong factors are refused by the plan. Rows to predict for have the factors of the fit.
-        factors = attempt(lambda: check_factors(self.factors), InvalidParameter) or {}
-        return replace(schema, beside=(*schema.beside, *label_columns(factors)))
-
-    def _linear_predictor(self, X: Any) -> tuple[Floats, Floats]:
-        check_is_fitted(self)
-        coding = self._fitted_coding
-        if coding is None or hasattr(self, "formula_"):
-            return super()._linear_predictor(X)
-        table = self._again(X, label_columns(coding.factors)).whole()
-        if self.missing == "error":
-            check_finite(table.X)
-        assert table.groups is not None
-        numbers, places = coding.find_places(table.X.shape[1])
-        rows = np.ones((len(table.X), 1 + len(numbers) + len(places)))
-        rows[:, 1 + numbers] = table.X
-        # The last row is for an undeclared label, whose code is -1.
-        columns = np.vstack([coding.columns, np.full(len(places), np.nan)])
-        rows[:, 1 + places] = columns[table.groups]
-        with quiet():
-            return rows, rows @ self.params_
-
-    # Formulas
-
-    def _fit_formula(self, described: Any, data: Any) -> Self:
-        """Fit a formula: its factors by levels, if it consists of factors and numbers and has rare levels."""
-        # The choice depends on public facts only: sizes, epsilon and delta, and the declared fractions of levels.
-        from dpstats.regression.formula import FormulaRows
-
-        if self.factors is not None:
-            allowed = "not be given with a formula"
-            raise refuse("factors", allowed=allowed, remedy="Name them in it, with their levels.")
-        levels = described.has_intercept and self.cov_type == "HC"
-        cells = described.find_cells(MOST_CELLS) if levels else None
-        size = None if cells is None else FormulaRows(described, data, cells).size(Schema())
-        if cells is None or size is None or not self._hides_levels(size[0], described, cells):
-            return super()._fit_formula(described, data)
-        names = tuple(name for name, own in zip(described.names, cells.is_factor, strict=True) if own)
-        terms = {term: own for term, own in described.terms.items() if own[0] in names}
-        given, places = self.x_bounds, np.flatnonzero(cells.is_factor)
-        self._coding = Coding(cells.factors, cells.columns, names, terms, places)
-        self.x_bounds = described.x_bounds[~cells.is_factor]
-        try:
-            possible = attempt(lambda: self.plan(*size), InvalidParameter) is not None
-            if possible:
-                self.fit(FormulaRows(described, data, cells))
-        finally:
-            self.x_bounds = given
-            del self._coding
-        if not possible:
-            return super()._fit_formula(described, data)
-        # Rows to predict for have the columns of the formula.
-        self.n_features_in_ = len(described.names)
-        return self
-
-    def _hides_levels(self, n: int, described: Any, cells: Any) -> bool:
-        """Return whether noise may hide a level of n rows as a column of 0 and 1."""
-        columns = attempt(lambda: self.plan(n, len(described.names)), InvalidParameter)
-        least = getattr(columns, "smallest_share", 0.0)
-        return bool(described.smallest_share(cells.factors, RARE) < least)
-
-    # Results
-
-    def _names(self) -> list[str]:
-        coding = self._fitted_coding
-        if coding is None or hasattr(self, "formula_"):
-            return super()._names()
-        return [INTERCEPT, *self._column_names(range(self.plan_.n_features)), *coding.names]
-
-    def _terms(self) -> Mapping[str, Sequence[str]] | None:
-        coding = self._fitted_coding
-        if coding is None or hasattr(self, "formula_"):
-            return super()._terms()
-        return {**{name: [name] for name in self._column_names()}, **coding.terms}
-
-    def _report_factors(self, found: LevelsEstimate, plan: FactorsPlan) -> None:
-        """Set the attributes of a fit with factors."""
-        coding = plan.coding
-        said = find_coefficients(found, coding)
-        self._set_params(said.params, said.cov, said.privacy)
-        self.identified_, self._found = said.identified, found
-        self.counts_noise_std_ = found.counts_noise
-        self.levels_ = {
-            cell: {"count": count, "mean": mean, "standard_error": error}
-            for cell, count, mean, error in zip(
-                coding.cells,
-                found.counts.tolist(),
-                said.means.tolist(),
-                said.mean_errors.tolist(),
-                strict=True,
-            )
-        }
-
-    def _facts(self) -> list[tuple[str, str]]:
-        facts, coding = super()._facts(), self._fitted_coding
-        if coding is None:
-            return facts
-        factors = [f"{name} ({len(levels)} levels)" for name, levels in coding.factors.items()]
-        return [*facts, ("Factors", ", ".join(factors))]
-
-    def difference(self, a: Any, b: Any, factor: Any = None, alternative: str = "two-sided") -> Estimates:
-        """Compare two levels of a factor at equal other columns, without additional privacy cost.
-
-        With a single factor, the interval has the method of `dpstats.groups.GroupMeans`. It does not divide by a noisy
-        count, so it also holds for a level that noise hides.
-
-        Parameters
-        ----------
-        a, b : labels of declared levels
-        factor : column name, optional
-            The factor. Not needed if there is only one.
-        alternative : {"two-sided", "less", "greater"}, default="two-sided"
-            Alternative hypothesis: the mean of a minus the mean of b is not, is less than, or is greater than 0.
-
-        Returns
-        -------
-        Estimates
-            ``estimate``, ``statistic`` and ``pvalue`` of shape (1,), and ``confidence_interval()``.
-        """
-        check_is_fitted(self)
-        side, coding = check_choice("alternative", alternative, ALTERNATIVES), self._fitted_coding
-        if coding is None:
-            allowed = "declared for difference, or be part of the formula"
-            raise refuse("factors", allowed=allowed, remedy="For columns of X, use t_test.")
-        name = _check_factor(factor, coding)
-        levels = coding.factors[name]
-        first, second = (_find_level(label, levels, which) for label, which in ((a, "a"), (b, "b")))
-        if first == second:
-            raise refuse("b", given=b, allowed="another level than a")
-        shown = (f"{levels.values[first]} - {levels.values[second]}",)
-        codes = cell_codes(coding.factors)[name]
-        if len(coding.factors) == 1:
-            half = self._found.plan.design.y_half
-            errors = DifferenceErrors(*self._found.compare([first], [second]), half)
-            found = Estimates(
-                errors.start[:, 0],
-                None,
-                shown,
-                self._estimand,
-                _Column(errors),
-                simulated=self.privacy_.simulated,
-            )
-        else:
-            # The average over the cells of the other factors. Without interactions each cell has the same difference.
-            weights = np.zeros((1, self.params_.size))
-            average = coding.columns[codes == first].mean(axis=0) - coding.columns[codes == second].mean(
-                axis=0
-            )
-            weights[0, 1 + coding.find_places(self.plan_.n_features)[1]] = average
-            found = self._combine(weights, shown)
-        words = "the difference of the mean outcomes of two levels, at equal other columns"
-        return replace(
-            found,
-            estimand=words,
-            header="difference",
-            null=0.0,
-            alternative=side,
-            title="Private difference of two levels",
-            facts=(("Factor", str(name)), ("Alternative", side)),
-            notes=(FREE, *self._factor_notes()),
-        )
-
-    def _factor_notes(self) -> list[str]:
-        """Return the assumptions about factors."""
-        coding = self._fitted_coding
-        if coding is None:
-            return []
-        notes = ["Rows with an undeclared or missing label of a factor add nothing to the fit."]
-        fit, cells = self._found.path.fit, coding.shown
-        clips = ", ".join(
-            f"{cell} {clip / fit.scale:.1f}"
-            for cell, clip in zip(cells[:_SHOWN], fit.clip.tolist(), strict=False)
-        )
-        return [
-            *notes,
-            "Coefficients of factors assume residuals that are about as skewed in each level as in all rows. They are "
-            f"clipped at these multiples of their standard deviation: {clips}{', ...' * (len(cells) > _SHOWN)}.",
-        ]
 
 
 @dataclass(frozen=True, eq=False)
@@ -314,7 +113,7 @@ and 0.89."""
 
 
 @parameters
-class PrivateLinearRegression(FactorColumns[RegressionPlan], NewtonSteps, LeastSquares[RegressionPlan]):
+class PrivateLinearRegression(LeastSquares[RegressionPlan]):
     """Private least squares, with intervals that include sampling error and privacy noise.
 
     Use this estimator for linear regression with a positive delta. For pure differential privacy (delta = 0), use
@@ -494,7 +293,13 @@ class PrivateLinearRegression(FactorColumns[RegressionPlan], NewtonSteps, LeastS
     (array([ 0.5, -0.5]), 1.0)
     """
 
+    weights: Any = None
+    weight_bounds: Any = None
+    offset: Any = None
+    offset_bounds: Any = None
+    factors: Any = None
     cov_type: str = "HC"
+    delta: float = 1e-6
 
     _title = "Private linear regression"
     _fewest = 0
@@ -519,30 +324,26 @@ class PrivateLinearRegression(FactorColumns[RegressionPlan], NewtonSteps, LeastS
             ``shares``. Give public knowledge, not fractions of the data.
         """
         plan = self._plan(n_samples, n_features)
-        return (
-            plan
-            if shares is None
-            else replace(plan, shares=check_shares(shares, plan, self._known_columns()))
-        )
-
-    def _known_columns(self) -> list[Any] | None:
-        """Return the names of the columns: of the bounds, or of the data or the formula of a fit; None if unknown."""
-        if isinstance(self.x_bounds, Mapping):
-            return list(self.x_bounds)
-        fitted = "plan_" in self.__dict__
-        return self._names()[self._first :] if fitted and self._are_named() else None
-
-    def _are_named(self) -> bool:
-        return any(getattr(self, name, None) is not None for name in ("feature_names_in_", "formula_"))
+        if shares is None:
+            return plan
+        # The columns have the names of their bounds, or of the data or the formula of a fit.
+        columns = list(self.x_bounds) if isinstance(self.x_bounds, Mapping) else None
+        named = any(getattr(self, name, None) is not None for name in ("feature_names_in_", "formula_"))
+        if columns is None and named and "plan_" in self.__dict__:
+            columns = self._names()[self._first :]
+        return replace(plan, shares=check_shares(shares, plan, columns))
 
     def _plan(self, n_samples: int, n_features: int) -> Any:
         n, design = self._declared(n_samples, n_features)
-        design = self._add_columns(design)
+        design = add_columns(self, design)
         if design.offset is not None:
             design = design.subtracting(design.offset)
         epsilon, delta = check_privacy_parameters(self.epsilon, self.delta)
         check_choice("cov_type", self.cov_type, ["HC", "nonrobust"])
-        coding = self._factors_coding()
+        # A formula has coded its factors.
+        coding = getattr(self, "_coding", None)
+        if coding is None and (factors := check_factors(self.factors)):
+            coding = Coding.code_main_effects(factors)
         if coding is not None:
             if self.cov_type != "HC":
                 raise refuse("cov_type", given=self.cov_type, allowed="'HC' with factors")
@@ -552,6 +353,39 @@ class PrivateLinearRegression(FactorColumns[RegressionPlan], NewtonSteps, LeastS
             plan = moments_plan("l2", design, n, epsilon, delta, self._policy())
             return replace(plan, few_rows=True)
         return regression_plan("linear", design, n, epsilon, delta, self._policy())
+
+    def fit(self, X: Any, y: Any = None, offset: Any = None, weights: Any = None) -> Self:
+        """Release the coefficients from the rows of ``X``.
+
+        Bad parameters and bad data raise before anything is charged.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features), or container of rows
+            Private rows, as for every estimator.
+        y : sequence of length n_samples, or column name
+            Private: the outcome of each row.
+        offset : sequence of length n_samples, or column name, optional
+            Private: a known term of the linear predictor of each row. It needs ``offset_bounds``. Not given if the
+            estimator names a column of ``X`` by ``offset``.
+        weights : sequence of length n_samples, or column name, optional
+            Private: the weight of each row. It needs ``weight_bounds``. Not given if the estimator names a column of
+            ``X`` by ``weights``.
+
+        Returns
+        -------
+        self
+
+        Raises
+        ------
+        InvalidParameter
+            If a parameter has a value that is not allowed.
+        InvalidData
+            If X, y, the offset or the weights cannot be read.
+        BudgetExceeded
+            If the budget cannot pay.
+        """
+        return self._fit_columns(X, y, offset=offset, weights=weights)
 
     def predict(self, X: Any, offset: Any = None) -> Floats:
         """Return the predicted outcomes of rows, of shape (n_samples,). Releases nothing new.
@@ -575,19 +409,7 @@ class PrivateLinearRegression(FactorColumns[RegressionPlan], NewtonSteps, LeastS
         is 0 for each.
         """
         fitted, outcomes = self._score_rows(X, y, sample_weight)
-        return self._determination(X, fitted + check_offset(offset, fitted.size), outcomes)
-
-    def _read(self, rows: Rows, plan: RegressionPlan | MomentsPlan) -> Any:
-        return read_moments(rows, plan) if isinstance(plan, MomentsPlan) else super()._read(rows, plan)
-
-    def _release(self, private: Any, plan: RegressionPlan | MomentsPlan, session: Session) -> None:
-        if isinstance(plan, MomentsPlan):
-            session.add(STAGE, private[STAGE])
-        else:
-            super()._release(private, plan, session)
-
-    def _noise_only(self) -> bool:
-        return self.plan_.noise_only if isinstance(self.plan_, MomentsPlan) else super()._noise_only()
+        return score_variation(self, X, fitted + check_offset(offset, fitted.size), outcomes)
 
     def _notes(self) -> list[str]:
         notes = [*super()._notes(), *self._factor_notes()]
@@ -624,7 +446,7 @@ class PrivateLinearRegression(FactorColumns[RegressionPlan], NewtonSteps, LeastS
     def _report(self, released: Released, plan: Any) -> None:
         self._robust = self.cov_type == "HC"
         if isinstance(plan, MomentsPlan):
-            report_moments(self, released, plan)
+            super()._report(released, plan)
             # No residual is clipped.
             self.uneven_ = self.peaked_ = False
             self.hidden_bias_ = self._hidden_level = 0.0
@@ -633,13 +455,13 @@ class PrivateLinearRegression(FactorColumns[RegressionPlan], NewtonSteps, LeastS
             levels = walked(released, plan).estimate()
             self._report_factors(levels, plan)
             fit, estimate = levels.path.fit, levels.path.fit.found
-            self._report_counts(released, plan.inner, estimate)
+            report_counts(self, released, plan.inner, estimate)
             self.scale_ = plan.design.y_half * fit.scale
         else:
-            estimate = self._report_estimate(released, plan, "robust" if self._robust else "model")
+            estimate = report_steps(self, released, plan, "robust" if self._robust else "model")
             self.identified_ = find_identified(estimate, estimate.robust, plan)
             self.scale_ = estimate.scale
-        self._set_outside(estimate.outside, estimate.rows)
+        set_outside(self, estimate.outside, estimate.rows)
         self.uneven_, self.peaked_ = estimate.uneven, estimate.peaked
         self.hidden_bias_ = estimate.hidden
         # The means of levels have limits of their own.
@@ -653,4 +475,196 @@ class PrivateLinearRegression(FactorColumns[RegressionPlan], NewtonSteps, LeastS
             ("Method", f"{by_levels}noisy Newton steps, whitened; bounded rows, clipped residuals"),
             ("Covariance", "robust (HC)" if self._robust else "nonrobust (residuals of one variance)"),
             ("Condition of the design", f"{self.condition_:.3g} (released, whitened)"),
+        ]
+
+    # Factors
+
+    @property
+    def _fitted_coding(self) -> Coding | None:
+        """The coding of the fit, or None if it had no factors."""
+        plan: Any = self.plan_
+        return plan.coding if isinstance(plan, FactorsPlan) else None
+
+    # Reading rows
+
+    def _schema(self) -> Schema:
+        schema = super()._schema()
+        if hasattr(self, "_coding"):
+            # A formula reads its own labels.
+            return schema
+        # Wrong factors are refused by the plan. Rows to predict for have the factors of the fit.
+        factors = attempt(lambda: check_factors(self.factors), InvalidParameter) or {}
+        return replace(schema, beside=(*schema.beside, *label_columns(factors)))
+
+    def _linear_predictor(self, X: Any) -> tuple[Floats, Floats]:
+        check_is_fitted(self)
+        coding = self._fitted_coding
+        if coding is None or hasattr(self, "formula_"):
+            return super()._linear_predictor(X)
+        table = read_again(self, X, label_columns(coding.factors)).whole()
+        if self.missing == "error":
+            check_finite(table.X)
+        assert table.groups is not None
+        numbers, places = coding.find_places(table.X.shape[1])
+        rows = np.ones((len(table.X), 1 + len(numbers) + len(places)))
+        rows[:, 1 + numbers] = table.X
+        # The last row is for an undeclared label, whose code is -1.
+        columns = np.vstack([coding.columns, np.full(len(places), np.nan)])
+        rows[:, 1 + places] = columns[table.groups]
+        with quiet():
+            return rows, rows @ self.params_
+
+    # Formulas
+
+    def _fit_formula(self, described: Any, data: Any) -> Self:
+        """Fit a formula: its factors by levels, if it consists of factors and numbers and has rare levels."""
+        # The choice depends on public facts only: sizes, epsilon and delta, and the declared fractions of levels.
+        from dpstats.regression.formula import FormulaRows
+
+        if self.factors is not None:
+            allowed = "not be given with a formula"
+            raise refuse("factors", allowed=allowed, remedy="Name them in it, with their levels.")
+        levels = described.has_intercept and self.cov_type == "HC"
+        cells = described.find_cells(MOST_CELLS) if levels else None
+        size = None if cells is None else FormulaRows(described, data, cells).size(Schema())
+        if cells is None or size is None:
+            return super()._fit_formula(described, data)
+        # Levels take sums of their own if noise may hide one of them as a column of 0 and 1.
+        columns = attempt(lambda: self.plan(size[0], len(described.names)), InvalidParameter)
+        if described.smallest_share(cells.factors, RARE) >= getattr(columns, "smallest_share", 0.0):
+            return super()._fit_formula(described, data)
+        names = tuple(name for name, own in zip(described.names, cells.is_factor, strict=True) if own)
+        terms = {term: own for term, own in described.terms.items() if own[0] in names}
+        given, places = self.x_bounds, np.flatnonzero(cells.is_factor)
+        self._coding = Coding(cells.factors, cells.columns, names, terms, places)
+        self.x_bounds = described.x_bounds[~cells.is_factor]
+        try:
+            possible = attempt(lambda: self.plan(*size), InvalidParameter) is not None
+            if possible:
+                self.fit(FormulaRows(described, data, cells))
+        finally:
+            self.x_bounds = given
+            del self._coding
+        if not possible:
+            return super()._fit_formula(described, data)
+        # Rows to predict for have the columns of the formula.
+        self.n_features_in_ = len(described.names)
+        return self
+
+    # Results
+
+    def _names(self) -> list[str]:
+        coding = self._fitted_coding
+        if coding is None or hasattr(self, "formula_"):
+            return super()._names()
+        return [INTERCEPT, *self._column_names(range(self.plan_.n_features)), *coding.names]
+
+    def _terms(self) -> Mapping[str, Sequence[str]] | None:
+        coding = self._fitted_coding
+        if coding is None or hasattr(self, "formula_"):
+            return super()._terms()
+        return {**{name: [name] for name in self._column_names()}, **coding.terms}
+
+    def _report_factors(self, found: LevelsEstimate, plan: FactorsPlan) -> None:
+        """Set the attributes of a fit with factors."""
+        coding = plan.coding
+        said = find_coefficients(found, coding)
+        self._set_params(said.params, said.cov, said.privacy)
+        self.identified_, self._found = said.identified, found
+        self.counts_noise_std_ = found.counts_noise
+        self.levels_ = {
+            cell: {"count": count, "mean": mean, "standard_error": error}
+            for cell, count, mean, error in zip(
+                coding.cells,
+                found.counts.tolist(),
+                said.means.tolist(),
+                said.mean_errors.tolist(),
+                strict=True,
+            )
+        }
+
+    def _facts(self) -> list[tuple[str, str]]:
+        facts, coding = super()._facts(), self._fitted_coding
+        if coding is None:
+            return facts
+        factors = [f"{name} ({len(levels)} levels)" for name, levels in coding.factors.items()]
+        return [*facts, ("Factors", ", ".join(factors))]
+
+    def difference(self, a: Any, b: Any, factor: Any = None, alternative: str = "two-sided") -> Estimates:
+        """Compare two levels of a factor at equal other columns, without additional privacy cost.
+
+        With a single factor, the interval has the method of `dpstats.groups.GroupMeans`. It does not divide by a noisy
+        count, so it also holds for a level that noise hides.
+
+        Parameters
+        ----------
+        a, b : labels of declared levels
+        factor : column name, optional
+            The factor. Not needed if there is only one.
+        alternative : {"two-sided", "less", "greater"}, default="two-sided"
+            Alternative hypothesis: the mean of a minus the mean of b is not, is less than, or is greater than 0.
+
+        Returns
+        -------
+        Estimates
+            ``estimate``, ``statistic`` and ``pvalue`` of shape (1,), and ``confidence_interval()``.
+        """
+        check_is_fitted(self)
+        side, coding = check_choice("alternative", alternative, ALTERNATIVES), self._fitted_coding
+        if coding is None:
+            allowed = "declared for difference, or be part of the formula"
+            raise refuse("factors", allowed=allowed, remedy="For columns of X, use t_test.")
+        name = _check_factor(factor, coding)
+        levels = coding.factors[name]
+        first, second = (_find_level(label, levels, which) for label, which in ((a, "a"), (b, "b")))
+        if first == second:
+            raise refuse("b", given=b, allowed="another level than a")
+        shown = (f"{levels.values[first]} - {levels.values[second]}",)
+        codes = cell_codes(coding.factors)[name]
+        if len(coding.factors) == 1:
+            half = self._found.plan.design.y_half
+            errors = DifferenceErrors(*self._found.compare([first], [second]), half)
+            found = Estimates(
+                errors.start[:, 0],
+                None,
+                shown,
+                self._estimand,
+                _Column(errors),
+                simulated=self.privacy_.simulated,
+            )
+        else:
+            # The average over the cells of the other factors. Without interactions each cell has the same difference.
+            weights = np.zeros((1, self.params_.size))
+            average = coding.columns[codes == first].mean(axis=0) - coding.columns[codes == second].mean(
+                axis=0
+            )
+            weights[0, 1 + coding.find_places(self.plan_.n_features)[1]] = average
+            found = self._combine(weights, shown)
+        words = "the difference of the mean outcomes of two levels, at equal other columns"
+        return replace(
+            found,
+            estimand=words,
+            header="difference",
+            null=0.0,
+            alternative=side,
+            title="Private difference of two levels",
+            facts=(("Factor", str(name)), ("Alternative", side)),
+            notes=(FREE, *self._factor_notes()),
+        )
+
+    def _factor_notes(self) -> list[str]:
+        """Return the assumptions about factors."""
+        coding = self._fitted_coding
+        if coding is None:
+            return []
+        notes = ["Rows with an undeclared or missing label of a factor add nothing to the fit."]
+        fit, cells = self._found.path.fit, coding.shown
+        clips = ", ".join(
+            f"{cell} {clip / fit.scale:.1f}"
+            for cell, clip in zip(cells[:_SHOWN], fit.clip.tolist(), strict=False)
+        )
+        return [
+            *notes,
+            "Coefficients of factors assume residuals that are about as skewed in each level as in all rows. They are "
+            f"clipped at these multiples of their standard deviation: {clips}{', ...' * (len(cells) > _SHOWN)}.",
         ]

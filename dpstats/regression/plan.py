@@ -93,6 +93,10 @@ class DesignPlan(ReleasePlan, ABC):
     def noise_only(self) -> bool:
         """Whether noise hides the coefficients of such columns."""
 
+    def is_lost(self, rows: float) -> bool:
+        """Return whether noise hides the coefficients for this number of observed rows."""
+        return self.noise_only
+
     @abstractmethod
     def noise_ratio_of_share(self, share: float) -> float:
         """Return the ratio of noise to sampling error of a yes/no column with this share of its rarer value.

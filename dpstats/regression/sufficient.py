@@ -1,46 +1,101 @@
-"""Linear regressions with one release: coefficients, errors and identification, from noisy second moments.
-
-Linear regression from sufficient statistics: the second moments of (1, x, y), released together once.
+"""Linear regressions: what they share, and the one from sufficient statistics, released together once.
 
 Proof: docs/proofs/sufficient-statistics.md.
 """
 
 from __future__ import annotations
 
-from typing import Any
+from abc import abstractmethod
+from dataclasses import replace
+from typing import Any, ClassVar
 
-from dpstats.data.parameters import check_privacy_parameters
-from dpstats.data.rows import Rows
-from dpstats.lattice.products import Sums
-from dpstats.regression.engine import LeastSquares, read
-from dpstats.regression.linear_path import STAGE, MomentsPlan, coefficients, moments_plan
-from dpstats.regression.path import symmetric
+import numpy as np
+from sklearn.base import RegressorMixin
+
+from dpstats.data.parameters import check_choice, check_flag, check_integer, check_privacy_parameters
+from dpstats.errors import refuse
+from dpstats.inference.results import ConfidenceInterval, significant
+from dpstats.regression.base import Regression, SomePlan
+from dpstats.regression.blocks import Design
+from dpstats.regression.engine import report_moments, score_variation
+from dpstats.regression.linear_path import MomentsPlan, moments_plan
+from dpstats.regression.passes import Floats
 from dpstats.regression.plan import check_gaussian_delta
-from dpstats.regression.rows import MOMENTS, OUTSIDE
 from dpstats.release.estimator import parameters
 from dpstats.release.session import Released
 
 
-def read_moments(rows: Rows, plan: MomentsPlan) -> dict[str, Sums]:
-    """Return the second moments of the rows. A dropped row adds 0 to every sum, and coefficients are ratios of sums."""
-    return {STAGE: read(rows, plan).answer(plan.question)}
+@parameters
+class LeastSquares(RegressorMixin, Regression[SomePlan]):
+    """Base class of the linear regressions. The outcome is a number within public bounds.
 
+    The fit releases the second moments of (1, x, y) once, with any additive noise, unless a subclass takes steps.
+    """
 
-def report_moments(model: LeastSquares[Any], released: Released, plan: MomentsPlan) -> None:
-    """Set the attributes of a fit from the released second moments."""
-    found = released[STAGE]
-    moments = symmetric(found[f"{MOMENTS}, diagonal"], found[f"{MOMENTS}, above the diagonal"])
-    units, offset = plan.to_units()
-    intercept = plan.design.intercept
-    said = coefficients(moments, plan.matrix_noise, plan.n_samples, plan.constant, intercept, units)
-    model._set_params(said.estimate + offset, said.cov, said.privacy)
-    model.intercept_identified_ = bool(said.known[0]) if intercept else True
-    model.identified_ = said.known[int(intercept) :]
-    model.condition_, model.scale_ = said.condition, said.scale * plan.outcome_unit
-    model._set_outside(float(found[OUTSIDE][0]))
-    if plan.missing == "drop":
-        # Each observed row counts with its weight, so the count is at most the number of observed rows.
-        model._counted = said.share * plan.n_samples
+    y_bounds: Any = None
+
+    _fewest: ClassVar[int] = 1
+    """Smallest number of columns of a model with an intercept."""
+
+    def _declared(self, n_samples: int, n_features: int) -> tuple[int, Design]:
+        """Return the public facts about the rows: their number, and the design."""
+        n = check_integer("n_samples", n_samples, at_least=2)
+        intercept = check_flag("fit_intercept", self.fit_intercept)
+        d = check_integer("n_features", n_features, at_least=self._fewest if intercept else 1)
+        if self.y_bounds is None:
+            raise refuse("y_bounds", allowed="given: a pair (low, high)")
+        return n, Design.check(self.x_bounds, self.y_bounds, d, intercept)
+
+    def _report(self, released: Released, plan: Any) -> None:
+        report_moments(self, released, plan)
+
+    def predict(self, X: Any) -> Floats:
+        """Return the predicted outcomes of rows, of shape (n_samples,). Releases nothing new."""
+        return self._linear_predictor(X)[1]
+
+    def predict_interval(
+        self, X: Any, confidence_level: float | None = None, *, of: str = "mean"
+    ) -> ConfidenceInterval:
+        """Return an interval for each row: for the mean outcome of such rows, or for one outcome.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            Rows to predict for.
+        confidence_level : float, default=0.95
+            Level of the individual (not simultaneous) intervals.
+        of : {"mean", "outcome"}, default="mean"
+            "outcome" adds the variance of a single outcome, and assumes normal residuals with equal variances.
+        """
+        what = check_choice("of", of, ["mean", "outcome"])
+        found = self.get_prediction(X)
+        if what == "outcome":
+            errors = np.sqrt(found.error**2 + self.scale_**2)
+            one = self._inferred(found.estimate, errors, found.names)
+            found = replace(one, estimand="one outcome of such a row")
+        return found.confidence_interval(confidence_level)
+
+    def score(self, X: Any, y: Any, sample_weight: None = None) -> float:
+        """Return a private R^2 on private rows. This is a separate release with the same privacy cost as the fit.
+
+        Outcomes are clipped to ``y_bounds``, and residuals at twice the half-width of these bounds. The result is NaN
+        if noise makes the variance of the outcomes 0 or negative. The budget is charged, so that a search over models
+        pays for every fit and every score.
+        """
+        return score_variation(self, X, *self._score_rows(X, y, sample_weight))
+
+    @abstractmethod
+    def _method(self) -> list[tuple[str, str]]:
+        """Return the methods for coefficients and covariance, as lines of a summary."""
+
+    def _method_facts(self) -> list[tuple[str, str]]:
+        *first, last = self._method()
+        return [
+            *first,
+            ("Residual scale", significant(self.scale_, self.scale_ / 10)),
+            ("Outcomes outside bounds", self._in_percent(self.clipped_share_, self.clipped_share_std_)),
+            last,
+        ]
 
 
 GAUSSIAN_MOMENTS = "second moments of (1, x, y) with Gaussian noise, released once; bounded rows"
@@ -56,18 +111,7 @@ def describe_moments(model: LeastSquares[Any], method: str) -> list[tuple[str, s
 
 
 @parameters
-class FromMoments(LeastSquares[MomentsPlan]):
-    """Base class of the regressions that release the second moments of (1, x, y) once, with any additive noise."""
-
-    def _read(self, rows: Rows, plan: MomentsPlan) -> dict[str, Sums]:
-        return read_moments(rows, plan)
-
-    def _report(self, released: Released, plan: MomentsPlan) -> None:
-        report_moments(self, released, plan)
-
-
-@parameters
-class SufficientStatisticsRegression(FromMoments):
+class SufficientStatisticsRegression(LeastSquares[MomentsPlan]):
     """Private least squares from one noisy matrix of second moments, with intervals that include the noise.
 
     This is the textbook method: one release of the full matrix of second moments. `PrivateLinearRegression` has less

@@ -22,13 +22,13 @@ from sklearn.utils import estimator_html_repr
 from sklearn.utils.validation import check_is_fitted
 
 from dpstats.data.opening import open_source, stated_shape
-from dpstats.data.parameters import by_name, check_integer, check_missing, check_real, pairs_by_name, unit_of
+from dpstats.data.parameters import by_name, check_missing, check_real, pairs_by_name, unit_of
 from dpstats.data.rows import Rows, check_codes
 from dpstats.data.schema import Column, Schema, Source, check_columns_again, check_names, record_columns
 from dpstats.data.values import quiet
-from dpstats.errors import InvalidData, InvalidParameter, is_public, refuse_data, show
+from dpstats.errors import InvalidData, InvalidParameter, is_public, refuse, refuse_data, show
 from dpstats.inference.reports import Background, Records, Reported, told_parameters, told_value
-from dpstats.inference.results import Summary, about_missing, observed_rows, with_missing
+from dpstats.inference.results import ConfidenceInterval, Summary, about_missing, observed_rows, with_missing
 from dpstats.privacy.budget import PrivacyBudget, check_budget
 from dpstats.privacy.guarantee import PrivacyGuarantee
 from dpstats.privacy.plan import Counted, ReleasePlan
@@ -146,13 +146,6 @@ def parameters(cls: type[Estimator]) -> type[Estimator]:
     return made
 
 
-@parameters
-class HasMissingCodes:
-    """Base of the estimators with the parameter ``missing``, whose data may have codes of missing entries."""
-
-    missing_codes: Any = None
-
-
 # Estimators
 
 
@@ -222,6 +215,8 @@ class PrivateEstimator(Reported, BaseEstimator, Generic[Plan]):
     rows_: float
     rows_noise_std_: float
     n_rows_: int
+    n_: float
+    n_noise_std_: float
     _released_size: ReleasedSize | HiddenSize
     _parameters: tuple[list[tuple[str, str]], str]
     """The parameters of the fit, as `told_parameters` describes them."""
@@ -240,10 +235,6 @@ class PrivateEstimator(Reported, BaseEstimator, Generic[Plan]):
         bounds = [value for name in self._per_column if isinstance(value := getattr(self, name), Mapping)]
         labeled = bounds[0] if bounds and self._per_column[0].endswith("bounds") else None
         return Schema(missing=getattr(self, "missing", "error"), bounds=labeled)
-
-    def _coded_schema(self) -> Schema:
-        """Return the schema with the declared codes of missing entries."""
-        return replace(self._schema(), codes=check_codes(getattr(self, "missing_codes", None)))
 
     def _prepare(self, plan: Plan) -> Plan:
         """Return the plan with slow public computations done: before the charge, so that an interrupt is free."""
@@ -266,41 +257,6 @@ class PrivateEstimator(Reported, BaseEstimator, Generic[Plan]):
         """Return the treatment of missing entries, "error", "drop" or one of ``others``, and check their codes."""
         check_codes(getattr(self, "missing_codes", None))
         return check_missing(getattr(self, "missing", "error"), ["error", "drop", *others])
-
-    def _drops(self, *others: str) -> bool:
-        """Return whether incomplete rows are left out; the estimator supports "error", "drop" and ``others``."""
-        return self._policy(*others) == "drop"
-
-    def _plan_on_sample(self, n: int, d: int) -> Plan:
-        """Return the plan for ``missing="drop"`` where n is public: a count, then a release from a random sample."""
-        # The size of the sample is the size that follows if all rows are complete and the count has no noise.
-        counting = plan_count(n, d, check_real("epsilon", self.epsilon, above=0))
-        size = usable_rows(counting, float(n))
-        if size < self._min_samples:
-            scale = float(np.max(counting.noise(ROWS).scale))
-            raise InvalidParameter(
-                f"missing='drop' needs more rows, or a larger epsilon. At epsilon = {self.epsilon:g} and n_samples = "
-                f"{n} the number of complete rows has noise of scale {scale:.3g}, which leaves {size} rows"
-            )
-        epsilon = self.epsilon - counting.target.epsilon
-        alone = self._on_sample(epsilon).plan(size, d)
-        return alone.follow(Counted(counting, alone.target))
-
-    def _on_sample(self, epsilon: float) -> Self:
-        """Return a copy that releases from complete rows with a part of epsilon."""
-        made = copy.copy(self)
-        made.__dict__.update(epsilon=epsilon, missing="error")
-        return made
-
-    def _plan_sample(self, size: int, planned: int, d: int) -> Plan:
-        """Return the plan of a sample after its count. If its size cannot be planned, it has the planned size."""
-        # The planned size could be planned before the charge, and noise can make the sample larger.
-        try:
-            return self.plan(size, d)
-        except InvalidParameter:
-            if size <= planned:
-                raise
-        return self.plan(planned, d)
 
     def _fill(self, d: int) -> Any:
         """Return a public row that a sample of complete rows is filled with, if too few rows are complete."""
@@ -358,18 +314,18 @@ class PrivateEstimator(Reported, BaseEstimator, Generic[Plan]):
         budget = check_budget(self.budget, simulated=noise.simulated)
         parameters = told_parameters(self)
         source = open_source(X)
-        schema, given = source.resolve(self._coded_schema(), y)
+        schema, given = source.resolve(_coded_schema(self), y)
         if has_private_size(self):
             schema = check_container(X, schema)
         names = source.names if schema.numbers is None else list(schema.numbers)
         check_names(names)
         planner = self._sort_parameters(names)
         unit = self._row_is(source.unit)
-        plan = planner._affordable(source, schema, budget, unit, noise.simulated)
+        plan = _affordable(planner, source, schema, budget, unit, noise.simulated)
         with quiet():
             rows = source.read(schema, given)
-        n, d = self._planned_size(*rows.shape)
-        self._check_count(n)
+        n, d = _planned_size(self, *rows.shape)
+        _check_count(self, n)
         if plan is None or (plan.n_planned, plan.n_features) != (n, schema.width(d)):
             plan = planner.plan(n, schema.width(d))
             if budget is not None:
@@ -381,9 +337,9 @@ class PrivateEstimator(Reported, BaseEstimator, Generic[Plan]):
             session = session_of(counted.plan, noise, budget, f"{label}: {ROWS}")
             with quiet():
                 complete = release_count(rows, session)
-                size = self._usable(counted.plan, complete)
-                reader = planner._on_sample(planner.epsilon - counted.plan.target.epsilon)
-                plan = reader._plan_sample(size, plan.n_samples, schema.width(d))
+                size = _usable(self, counted.plan, complete)
+                reader = _on_sample(planner, planner.epsilon - counted.plan.target.epsilon)
+                plan = _plan_sample(reader, size, plan.n_samples, schema.width(d))
                 orders = order_rows(noise, [n, plan.n_samples])
                 rows = sample_complete(rows.whole(), orders, planner._fill(d))
             plan = plan.for_data(unit, noise.simulated)
@@ -405,66 +361,9 @@ class PrivateEstimator(Reported, BaseEstimator, Generic[Plan]):
             self._report(session.released, stated)
         return self
 
-    def _usable(self, counting: ReleasePlan, rows: float) -> int:
-        """Return the public size of a sample of the complete rows, or refuse a sample that is too small."""
-        size = usable_rows(counting, rows)
-        if size < self._min_samples:
-            raise InvalidData(
-                f"X must have more complete rows: their noisy number is {rows:.0f}, with noise of standard deviation "
-                f"{float(np.max(counting.noise(ROWS).std)):.1f}, and {size} rows can be used. "
-                "Use a larger epsilon, or columns with fewer missing entries."
-            )
-        return size
-
-    def _planned_size(self, n: int, d: int) -> tuple[Any, int]:
-        """Return the size that a fit is planned for. The number of rows is None if it is private."""
-        return (None if has_private_size(self) else n), d
-
-    def _check_size(self, n_samples: Any, at_least: int = 2, at_most: int | None = None) -> int | None:
-        """Return the number of rows of a plan, which may be None if it is private."""
-        private = has_private_size(self)
-        if private and n_samples is None:
-            return None
-        return check_integer("n_samples", n_samples, at_least=1 if private else at_least, at_most=at_most)
-
-    def _check_count(self, n: int | None) -> None:
-        """Refuse too few rows."""
-        if n is not None and n < self._min_samples:
-            least = "one row" if self._min_samples == 1 else f"{self._min_samples} rows"
-            raise refuse_data(
-                "X", got=f"n_samples = {n} (n is public and fixed)", allowed=f"have at least {least}"
-            )
-
-    def _affordable(
-        self, source: Source, schema: Schema, budget: PrivacyBudget | None, unit: str, simulated: bool
-    ) -> Plan | None:
-        """Return the plan for the size that the container states, which the budget can pay; None without a size."""
-        # No entry has been looked at, so that a refusal depends on public facts only.
-        if budget is None:
-            return None
-        stated = source.size(schema)
-        size = None if stated is None else self._planned_size(*stated)
-        if size is None or size[1] < 1 or size[0] == 0:
-            budget.check_left()
-            return None
-        self._check_count(size[0])
-        plan = self.plan(size[0], schema.width(size[1]))
-        budget.check(plan.for_data(unit, simulated))
-        return plan
-
-    def _again(self, X: Any, extra_columns: tuple[Column, ...] = ()) -> Rows:
-        """Return more rows with the columns of the fit, to predict for, or refuse them."""
-        source = open_source(X)
-        schema = replace(self._coded_schema(), beside=extra_columns)
-        fitted = getattr(self, "feature_names_in_", None)
-        if schema.bounds is not None and fitted is not None and set(fitted) <= set(source.names or ()):
-            # Labeled bounds choose columns by name, in the order of the fit.
-            schema = replace(schema, numbers=tuple(fitted))
-        schema = schema.resolve(source.names)
-        rows = source.read(schema)
-        names = source.names if schema.numbers is None else list(schema.numbers)
-        check_columns_again(self, names, rows.shape[1], stated_shape(X))
-        return rows
+    def _row_is(self, unit: str) -> str:
+        """Return the unit of the guarantee; ``unit`` is the unit that the container states."""
+        return unit
 
     def _session(self, plan: ReleasePlan, label: str, X: Any) -> Session:
         """Return the session of a second release, from ``X``, which the budget can pay."""
@@ -474,9 +373,28 @@ class PrivateEstimator(Reported, BaseEstimator, Generic[Plan]):
         session.check()
         return session
 
-    def _row_is(self, unit: str) -> str:
-        """Return the unit of the guarantee; ``unit`` is the unit that the container states."""
-        return unit
+    def n_interval(self, confidence_level: float | None = None) -> ConfidenceInterval:
+        """Return an interval for the number of rows that count in these data.
+
+        Parameters
+        ----------
+        confidence_level : float, default=0.95
+
+        Raises
+        ------
+        InvalidParameter
+            If the number of rows is public, as it is without ``neighbors="add_or_remove"``; or if it is not released,
+            as with "discover".
+        """
+        check_is_fitted(self)
+        if not has_private_size(self):
+            raise refuse(
+                "neighbors",
+                given="replace_one",
+                allowed="'add_or_remove' for n_interval",
+                remedy="The number of rows is public: plan_.n_samples.",
+            )
+        return self._released_size.interval(confidence_level)
 
     def methods_text(self) -> str:
         """Return a paragraph on methods for a paper, from the public facts of the fit.
@@ -538,7 +456,7 @@ class PrivateEstimator(Reported, BaseEstimator, Generic[Plan]):
     def summary(self) -> Summary:
         """Return a table of the released stages; prints as text, shows as HTML in a notebook."""
         check_is_fitted(self)
-        facts = [("Estimator", type(self).__name__), *self._privacy_facts()]
+        facts = [("Estimator", type(self).__name__), *privacy_facts(self)]
         return replace(self.plan_.summary(), title="Release", facts=facts)
 
     def _records(self) -> Records:
@@ -551,34 +469,23 @@ class PrivateEstimator(Reported, BaseEstimator, Generic[Plan]):
         places = range(self.plan_.n_features) if columns is None else columns
         return [f"x{j}" if names is None else str(names[j]) for j in places]
 
-    def _state_missing(self, estimand: str) -> str:
-        """Return an estimand, and that incomplete rows are left out if they are."""
-        return estimand if self.plan_.counted is None else with_missing(estimand, about_missing("drop"))
-
-    def _privacy_facts(self) -> list[tuple[str, str]]:
-        """Return the facts of a summary on the guarantee."""
-        return [*self.privacy_.facts(), *self.plan_.cautions]
-
     def _public_facts(self, *more: tuple[str, str]) -> list[tuple[str, str]]:
         """Return the facts of a summary: the estimator, the number of rows, further ones, and the privacy."""
         plan = self.plan_
         rows = self._released_size.words if plan.has_private_size else f"{plan.n_samples:,} (public)"
-        return [("Estimator", type(self).__name__), ("Rows", rows), *more, *self._privacy_facts()]
-
-    def _count_rows(self) -> list[tuple[str, str]]:
-        """Return the facts of a summary on the rows: their public size, and how many complete ones were used."""
-        plan = self.plan_
-        if plan.has_private_size:
-            return [("Rows", self._released_size.words), ("Columns", f"{plan.n_features:,} (public)")]
-        facts = [("Rows, columns", f"{plan.n_given:,}, {plan.n_features:,} (public)")]
-        if plan.counted is None:
-            return facts
-        complete = observed_rows(self.rows_, self.rows_noise_std_)
-        return [*facts, ("Complete rows", f"{complete}; the estimate uses {self.n_rows_:,} of them")]
+        return [("Estimator", type(self).__name__), ("Rows", rows), *more, *privacy_facts(self)]
 
     def _table_facts(self) -> list[tuple[str, str]]:
         """Return the facts of a summary: the estimator, the sizes of the data, and the privacy."""
-        return [("Estimator", type(self).__name__), *self._count_rows(), *self._privacy_facts()]
+        plan = self.plan_
+        if plan.has_private_size:
+            rows = [("Rows", self._released_size.words), ("Columns", f"{plan.n_features:,} (public)")]
+        else:
+            rows = [("Rows, columns", f"{plan.n_given:,}, {plan.n_features:,} (public)")]
+            if plan.counted is not None:
+                complete = observed_rows(self.rows_, self.rows_noise_std_)
+                rows.append(("Complete rows", f"{complete}; the estimate uses {self.n_rows_:,} of them"))
+        return [("Estimator", type(self).__name__), *rows, *privacy_facts(self)]
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -620,3 +527,116 @@ class PrivateEstimator(Reported, BaseEstimator, Generic[Plan]):
         privacy = getattr(self, "privacy_", None)
         simulated = self.random_state is not None if privacy is None else privacy.simulated
         return f"{text} [simulated noise, not a private release]" if simulated else text
+
+
+def _coded_schema(estimator: PrivateEstimator[Any]) -> Schema:
+    """Return the schema with the declared codes of missing entries."""
+    return replace(estimator._schema(), codes=check_codes(getattr(estimator, "missing_codes", None)))
+
+
+def _affordable(
+    estimator: PrivateEstimator[Any],
+    source: Source,
+    schema: Schema,
+    budget: PrivacyBudget | None,
+    unit: str,
+    simulated: bool,
+) -> Any:
+    """Return the plan for the size that the container states, which the budget can pay; None without a size."""
+    # No entry has been looked at, so that a refusal depends on public facts only.
+    if budget is None:
+        return None
+    stated = source.size(schema)
+    size = None if stated is None else _planned_size(estimator, *stated)
+    if size is None or size[1] < 1 or size[0] == 0:
+        budget.check_left()
+        return None
+    _check_count(estimator, size[0])
+    plan = estimator.plan(size[0], schema.width(size[1]))
+    budget.check(plan.for_data(unit, simulated))
+    return plan
+
+
+def _planned_size(estimator: PrivateEstimator[Any], n: int, d: int) -> tuple[Any, int]:
+    """Return the size that a fit is planned for. The number of rows is None if it is private."""
+    return (None if has_private_size(estimator) else n), d
+
+
+def _check_count(estimator: PrivateEstimator[Any], n: int | None) -> None:
+    """Refuse too few rows."""
+    if n is not None and n < estimator._min_samples:
+        least = "one row" if estimator._min_samples == 1 else f"{estimator._min_samples} rows"
+        raise refuse_data(
+            "X", got=f"n_samples = {n} (n is public and fixed)", allowed=f"have at least {least}"
+        )
+
+
+def plan_on_sample(estimator: PrivateEstimator[Plan], n: int, d: int) -> Plan:
+    """Return the plan for ``missing="drop"`` where n is public: a count, then a release from a random sample."""
+    # The size of the sample is the size that follows if all rows are complete and the count has no noise.
+    counting = plan_count(n, d, check_real("epsilon", estimator.epsilon, above=0))
+    size = usable_rows(counting, float(n))
+    if size < estimator._min_samples:
+        scale = float(np.max(counting.noise(ROWS).scale))
+        raise InvalidParameter(
+            f"missing='drop' needs more rows, or a larger epsilon. At epsilon = {estimator.epsilon:g} and n_samples = "
+            f"{n} the number of complete rows has noise of scale {scale:.3g}, which leaves {size} rows"
+        )
+    epsilon = estimator.epsilon - counting.target.epsilon
+    alone: Plan = _on_sample(estimator, epsilon).plan(size, d)
+    return alone.follow(Counted(counting, alone.target))
+
+
+def _on_sample(estimator: PrivateEstimator[Any], epsilon: float) -> Any:
+    """Return a copy that releases from complete rows with a part of epsilon."""
+    made = copy.copy(estimator)
+    made.__dict__.update(epsilon=epsilon, missing="error")
+    return made
+
+
+def _usable(estimator: PrivateEstimator[Any], counting: ReleasePlan, rows: float) -> int:
+    """Return the public size of a sample of the complete rows, or refuse a sample that is too small."""
+    size = usable_rows(counting, rows)
+    if size < estimator._min_samples:
+        raise InvalidData(
+            f"X must have more complete rows: their noisy number is {rows:.0f}, with noise of standard deviation "
+            f"{float(np.max(counting.noise(ROWS).std)):.1f}, and {size} rows can be used. "
+            "Use a larger epsilon, or columns with fewer missing entries."
+        )
+    return size
+
+
+def _plan_sample(estimator: PrivateEstimator[Any], size: int, planned: int, d: int) -> Any:
+    """Return the plan of a sample after its count. If its size cannot be planned, it has the planned size."""
+    # The planned size could be planned before the charge, and noise can make the sample larger.
+    try:
+        return estimator.plan(size, d)
+    except InvalidParameter:
+        if size <= planned:
+            raise
+    return estimator.plan(planned, d)
+
+
+def read_again(estimator: PrivateEstimator[Any], X: Any, extra_columns: tuple[Column, ...] = ()) -> Rows:
+    """Return more rows with the columns of the fit, to predict for, or refuse them."""
+    source = open_source(X)
+    schema = replace(_coded_schema(estimator), beside=extra_columns)
+    known = getattr(estimator, "feature_names_in_", None)
+    if schema.bounds is not None and known is not None and set(known) <= set(source.names or ()):
+        # Labeled bounds choose columns by name, in the order of the fit.
+        schema = replace(schema, numbers=tuple(known))
+    schema = schema.resolve(source.names)
+    rows = source.read(schema)
+    names = source.names if schema.numbers is None else list(schema.numbers)
+    check_columns_again(estimator, names, rows.shape[1], stated_shape(X))
+    return rows
+
+
+def privacy_facts(fit: PrivateEstimator[Any]) -> list[tuple[str, str]]:
+    """Return the facts of a summary on the guarantee."""
+    return [*fit.privacy_.facts(), *fit.plan_.cautions]
+
+
+def state_missing(plan: ReleasePlan, estimand: str) -> str:
+    """Return an estimand, and that incomplete rows are left out if they are."""
+    return estimand if plan.counted is None else with_missing(estimand, about_missing("drop"))

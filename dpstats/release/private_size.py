@@ -17,11 +17,11 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import ndtri
-from sklearn.utils.validation import check_is_fitted
 
+from dpstats.data.parameters import check_integer
 from dpstats.data.rows import Rows, Table
 from dpstats.data.schema import Schema
-from dpstats.errors import InvalidParameter, refuse, refuse_data
+from dpstats.errors import InvalidParameter, refuse_data
 from dpstats.inference.error_distributions import usual_level
 from dpstats.inference.results import ConfidenceInterval, observed_rows
 from dpstats.lattice.rounding import finite_rows
@@ -180,45 +180,17 @@ def check_container(X: Any, schema: Schema) -> Schema:
     return replace(schema, private_size=True)
 
 
-class PrivateSize:
-    """Base of the estimators that have the parameter ``neighbors``."""
+def check_size(
+    estimator: Any, n_samples: Any, *, at_least: int = 2, at_most: int | None = None
+) -> int | None:
+    """Return the number of rows of a plan, which may be None if it is private."""
+    private = has_private_size(estimator)
+    if private and n_samples is None:
+        return None
+    return check_integer("n_samples", n_samples, at_least=1 if private else at_least, at_most=at_most)
 
-    neighbors: Any
-    n_: float
-    n_noise_std_: float
-    _released_size: ReleasedSize | HiddenSize
 
-    @property
-    def _relation(self) -> Neighbors:
-        return parse_neighbors(self.neighbors)
-
-    def _record_size(self, rows: float, noise: SizeNoise) -> None:
-        """Set the released number of rows."""
-        self._released_size = ReleasedSize(rows, noise)
-        self.n_, self.n_noise_std_ = rows, noise.std
-
-    def _hide_size(self, advice: str) -> None:
-        """State that the private number of rows is not released."""
-        self._released_size = HiddenSize(advice)
-
-    def n_interval(self, confidence_level: float | None = None) -> ConfidenceInterval:
-        """Return an interval for the number of rows that count in these data.
-
-        Parameters
-        ----------
-        confidence_level : float, default=0.95
-
-        Raises
-        ------
-        InvalidParameter
-            If the number of rows is public: ``neighbors="replace_one"``; or if it is not released, as with "discover".
-        """
-        check_is_fitted(self)
-        if self._relation is Neighbors.REPLACE_ONE:
-            raise refuse(
-                "neighbors",
-                given="replace_one",
-                allowed="'add_or_remove' for n_interval",
-                remedy="The number of rows is public: plan_.n_samples.",
-            )
-        return self._released_size.interval(confidence_level)
+def record_size(estimator: Any, rows: float, noise: SizeNoise) -> None:
+    """Set the released number of rows of a fit."""
+    estimator._released_size = ReleasedSize(rows, noise)
+    estimator.n_, estimator.n_noise_std_ = rows, noise.std

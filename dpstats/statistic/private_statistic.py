@@ -34,7 +34,7 @@ from dpstats.inference.reports import Printed, Records
 from dpstats.inference.results import Summary, about_missing, with_missing
 from dpstats.privacy.budget import PrivacyBudget
 from dpstats.privacy.guarantee import PrivacyGuarantee
-from dpstats.release.estimator import HasMissingCodes, PrivateEstimator, parameters
+from dpstats.release.estimator import PrivateEstimator, parameters
 from dpstats.release.session import Part, Released, Session
 from dpstats.statistic.clipped_sums import (
     BlockErrors,
@@ -82,7 +82,7 @@ _BATCH = 32  # blocks that a process is given at a time
 
 
 @parameters
-class PrivateStatistic(HasEstimates, PrivateEstimator[StatisticPlan], HasMissingCodes):
+class PrivateStatistic(HasEstimates, PrivateEstimator[StatisticPlan]):
     """Private estimate, with an interval, of any statistic that a Python function computes from rows.
 
     Parameters
@@ -203,6 +203,7 @@ class PrivateStatistic(HasEstimates, PrivateEstimator[StatisticPlan], HasMissing
     time_limit: float | None = None
     n_jobs: int = 1
     missing: str = "error"
+    missing_codes: Any = None
     epsilon: float = 1.0
     delta: float = 0.0
     random_state: Any = None

@@ -25,7 +25,7 @@ from dpstats.inference.results import HasResult
 from dpstats.privacy.guarantee import PrivacyGuarantee
 from dpstats.privacy.stages import Stage
 from dpstats.release.additive import additive_stages
-from dpstats.release.estimator import parameters
+from dpstats.release.estimator import fitted, parameters
 from dpstats.release.session import Released, Session
 from dpstats.survival.cells import (
     MOST_ROWS,
@@ -169,16 +169,8 @@ class _Private(NamedTuple):
     table: NDArray[np.int64]
 
 
-class _Fitted(HasResult[LogRankResult], SurvivalEstimator[LogRankPlan]):
-    """What a fit sets: attributes, and no parameters."""
-
-    statistic_: float
-    pvalue_: float
-    observed_minus_expected_: Floats
-
-
 @parameters
-class LogRankTest(_Fitted):
+class LogRankTest(HasResult[LogRankResult], SurvivalEstimator[LogRankPlan]):
     """Private log-rank test: do the survival curves of two or more groups differ?
 
     A first stage releases the pooled hazard in a few bins, and a second stage the sums of the residuals from it. The
@@ -275,6 +267,9 @@ class LogRankTest(_Fitted):
     delta: float = 0.0
     random_state: Any = None
     budget: Any = None
+    statistic_: float = fitted()
+    pvalue_: float = fitted()
+    observed_minus_expected_: Floats = fitted()
 
     def plan(self, n_samples: int, n_features: int = 1) -> LogRankPlan:
         """Return the plan of a fit on data of this size: what it releases, and its cost.

@@ -31,10 +31,10 @@ from dpstats.inference.reports import picture_of
 from dpstats.inference.results import Summary
 from dpstats.mechanisms.histogram import count_stage, count_steps
 from dpstats.privacy.budget import PrivacyBudget
-from dpstats.privacy.guarantee import Neighbors, PrivacyGuarantee
+from dpstats.privacy.guarantee import PrivacyGuarantee, parse_neighbors
 from dpstats.privacy.plan import ReleasePlan
 from dpstats.release.estimator import PrivateEstimator, parameters
-from dpstats.release.private_size import PrivateSize
+from dpstats.release.private_size import check_size, has_private_size, record_size
 from dpstats.release.session import Released
 from dpstats.tables.comparisons import ComparesGroups
 from dpstats.tables.null_tests import Cells, TableTest, fit_pvalue, independence_pvalue, margins_product
@@ -76,7 +76,7 @@ class TablePlan(ReleasePlan):
 
 
 @parameters
-class ContingencyTable(PrivateSize, ComparesGroups, HasEstimates, PrivateEstimator[TablePlan]):
+class ContingencyTable(ComparesGroups, HasEstimates, PrivateEstimator[TablePlan]):
     """Private table of counts by one or more attributes, with tests, proportions and effects from one release.
 
     For a single binary column use `PrivateProportion`, whose intervals are exact.
@@ -183,14 +183,16 @@ class ContingencyTable(PrivateSize, ComparesGroups, HasEstimates, PrivateEstimat
             Number of attributes. Must equal the number of declared attributes.
         """
         kinds = self._kinds()
-        n = self._check_size(n_samples, at_most=2**31, at_least=1)
+        n = check_size(self, n_samples, at_most=2**31, at_least=1)
         d = len(kinds) if n_features is None else check_integer("n_features", n_features, at_least=1)
         if d != len(kinds):
             raise refuse("n_features", given=d, allowed=f"{len(kinds)}, one per attribute of levels")
         unknown = check_choice("unknown", self.unknown, ["error", "drop"])
-        guarantee = PrivacyGuarantee(*check_privacy_parameters(self.epsilon, self.delta), self._relation)
+        guarantee = PrivacyGuarantee(
+            *check_privacy_parameters(self.epsilon, self.delta), parse_neighbors(self.neighbors)
+        )
         shape = tuple(map(len, kinds))
-        counts_dropped = unknown == "drop" and self._relation is Neighbors.REPLACE_ONE
+        counts_dropped = unknown == "drop" and not has_private_size(self)
         size = math.prod(shape) + counts_dropped
         return TablePlan((count_stage(size, guarantee, CELLS),), guarantee, n, d, shape, unknown)
 
@@ -244,7 +246,7 @@ class ContingencyTable(PrivateSize, ComparesGroups, HasEstimates, PrivateEstimat
         self.dropped_ = float(counts[size]) if plan.counts_dropped else 0.0
         self.noise_std_ = plan.cell_noise.std
         if plan.has_private_size:
-            self._record_size(float(self.counts_.sum()), plan.cell_noise.of(size))
+            record_size(self, float(self.counts_.sum()), plan.cell_noise.of(size))
         self._cells = self._make_cells(plan)
 
     # Results from the released counts

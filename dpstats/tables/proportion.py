@@ -31,11 +31,11 @@ from dpstats.inference.reports import picture_of
 from dpstats.inference.results import about_missing, few_observed, observed_rows, with_missing
 from dpstats.mechanisms.histogram import count_stage, count_steps
 from dpstats.privacy.budget import PrivacyBudget
-from dpstats.privacy.guarantee import Neighbors, PrivacyGuarantee
+from dpstats.privacy.guarantee import PrivacyGuarantee, parse_neighbors
 from dpstats.privacy.plan import ReleasePlan
 from dpstats.privacy.stages import AnyStage, Coins
-from dpstats.release.estimator import HasMissingCodes, PrivateEstimator, parameters
-from dpstats.release.private_size import PrivateSize
+from dpstats.release.estimator import PrivateEstimator, parameters
+from dpstats.release.private_size import check_size, has_private_size, record_size
 from dpstats.release.session import Released, Session
 from dpstats.tables.shares import CountShare, NoisyShare, ShareErrors
 
@@ -90,7 +90,7 @@ class ProportionPlan(ReleasePlan):
 
 
 @parameters
-class PrivateProportion(PrivateSize, HasEstimates, PrivateEstimator[ProportionPlan], HasMissingCodes):
+class PrivateProportion(HasEstimates, PrivateEstimator[ProportionPlan]):
     """Private proportion of rows that are 1, with the most powerful private test and exact intervals.
 
     Parameters
@@ -174,6 +174,7 @@ class PrivateProportion(PrivateSize, HasEstimates, PrivateEstimator[ProportionPl
     """
 
     missing: str = "error"
+    missing_codes: Any = None
     neighbors: Any = "replace_one"
     epsilon: float = 1.0
     delta: float = 0.0
@@ -192,12 +193,14 @@ class PrivateProportion(PrivateSize, HasEstimates, PrivateEstimator[ProportionPl
         n_features : int
             Number of columns, which must be 1.
         """
-        n = self._check_size(n_samples, at_most=2**31, at_least=1)
+        n = check_size(self, n_samples, at_most=2**31, at_least=1)
         if check_integer("n_features", n_features, at_least=1) != 1:
             raise refuse("n_features", given=n_features, allowed="1, because a proportion needs one column")
-        guarantee = PrivacyGuarantee(*check_privacy_parameters(self.epsilon, self.delta), self._relation)
+        guarantee = PrivacyGuarantee(
+            *check_privacy_parameters(self.epsilon, self.delta), parse_neighbors(self.neighbors)
+        )
         missing = self._policy()
-        two = missing == "drop" or self._relation is Neighbors.ADD_OR_REMOVE_ONE
+        two = missing == "drop" or has_private_size(self)
         stages: list[AnyStage] = [count_stage(1 + two, guarantee, COUNT)]
         if guarantee.delta == 0 and not two:
             stages.append(Coins(UNIFORM, (_BITS,), released=True))
@@ -233,7 +236,7 @@ class PrivateProportion(PrivateSize, HasEstimates, PrivateEstimator[ProportionPl
             self._zeros = float(released[COUNT][1])
             rows = self.count_ + self._zeros
             if plan.has_private_size:
-                self._record_size(rows, plan.count_noise.of(2))
+                record_size(self, rows, plan.count_noise.of(2))
             if plan.missing == "drop":
                 self.rows_ = rows
             self.proportion_ = self._share.estimate

@@ -8,12 +8,12 @@ from __future__ import annotations
 from dpstats.data.parameters import check_privacy_parameters
 from dpstats.regression.hypotheses import NORMAL_AND_LAPLACE, ErrorLaw
 from dpstats.regression.linear_path import MomentsPlan, moments_plan
-from dpstats.regression.sufficient import FromMoments, describe_moments
+from dpstats.regression.sufficient import LeastSquares, describe_moments
 from dpstats.release.estimator import parameters
 
 
 @parameters
-class FunctionalMechanismRegression(FromMoments):
+class FunctionalMechanismRegression(LeastSquares[MomentsPlan]):
     """Private least squares under pure differential privacy, by Laplace noise on the coefficients of the loss.
 
     Use this estimator if delta must be 0. If a positive delta is acceptable, consider `PrivateLinearRegression`.

@@ -247,7 +247,7 @@ def test_what_releases_by_fitting_is_known() -> None:
         "PrivateTest.predict",
         "PrivateTest.fit_predict",
         "Regression._fit_formula",
-        "FactorColumns._fit_formula",
+        "PrivateLinearRegression._fit_formula",
     }
 
 

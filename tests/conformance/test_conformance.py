@@ -69,7 +69,7 @@ from dpstats.quantiles import PrivateDistribution, PrivateMedian, PrivateQuantil
 from dpstats.quantiles.halving import rank_errors
 from dpstats.regression import PrivateLogisticRegression
 from dpstats.regression.base import Regression
-from dpstats.regression.generalized_linear import LogLinearRegression
+from dpstats.regression.log_linear import LogLinearRegression
 from dpstats.release.estimator import PrivateEstimator
 from dpstats.release.noise import ExactNoise, SimulatedNoise
 from dpstats.release.private_size import has_private_size

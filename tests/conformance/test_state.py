@@ -32,11 +32,10 @@ from dpstats.privacy import Neighbors, PrivacyBudget
 from dpstats.privacy.guarantee import parse_neighbors
 from dpstats.quantiles import PrivateDistribution, PrivateQuantile
 from dpstats.regression import PrivateLinearRegression, PrivateLogisticRegression
-from dpstats.regression.engine import CurvedRegression
-from dpstats.regression.generalized_linear import LogLinearRegression
-from dpstats.regression.sufficient import FromMoments
+from dpstats.regression.log_linear import LogLinearRegression
+from dpstats.regression.logistic import CurvedRegression
+from dpstats.regression.sufficient import LeastSquares
 from dpstats.release.estimator import PrivateEstimator
-from dpstats.release.private_size import PrivateSize
 from dpstats.release.session import Session
 from dpstats.release.witness import Mechanism
 from dpstats.statistic import PrivateStatistic
@@ -248,7 +247,6 @@ def forms(number: float | int) -> list[bytes]:
 
 # Beside what docstrings declare, and why.
 UNDECLARED = {
-    PrivateSize: {"_released_size": "the released number of rows and its noise, for the interval"},
     ClippedMean: {
         "_score": "the released mean before it is cut to the bounds, and what is known of its error",
         "_counted": "how many rows count, as released, for standard errors",
@@ -275,11 +273,13 @@ UNDECLARED = {
     PrivateEstimator: {
         "_found_by_fit": "the names of the attributes that the fit has set",
         "_parameters": "the parameters of the fit as text, for reports",
+        "_released_size": "the released number of rows and its noise, for the interval",
     },
-    FromMoments: {"_counted": "how many rows count, as released, for degrees of freedom"},
+    LeastSquares: {"_counted": "how many rows count, as released, for degrees of freedom"},
     PrivateLinearRegression: {
         "_counted": "the released number of observed rows, for standard errors",
         "_robust": "which standard errors the fit has",
+        "_hidden_level": "the bias of the intercept that noise can hide, for a note",
     },
     CurvedRegression: {
         "_levels": "what the fit knows of the levels of columns with two values, for intervals",
@@ -291,6 +291,7 @@ UNDECLARED = {
     },
     LogLinearRegression: {
         "_counted": "the released number of observed rows, for standard errors",
+        "_dispersion_of_mean": "the coefficients of the released variance, for a note",
         "_long_tailed": "whether the released excess is larger than expected, for a note",
     },
     ContingencyTable: {"_cells": "the released counts with the levels and the noise of the fit"},

@@ -185,7 +185,7 @@ def coverage(estimator: AdaptiveMean, law: str, n: int, d: int, repeats: int, le
         mean = rng.uniform(-1, 1, d) * estimator.bound
         rows = rng.standard_exponential((n, d)) - 1 if law == "skewed" else rng.standard_normal((n, d))
         fitted = clone(estimator).set_params(random_state=rng).fit(mean + rows @ factor.T)
-        low, high = fitted.confidence_interval(level, estimand=list(fitted._estimands())[-1])
+        low, high = fitted.confidence_interval(level, estimand=list(fitted._answers().estimands)[-1])
         inside.append(np.mean((low <= mean) & (mean <= high)))
     return float(np.mean(inside))
 

@@ -33,7 +33,7 @@ def test_a_column_whose_neighbor_is_clipped_is_covered(spread: float, radius: fl
         low, high = fitted.confidence_interval(estimand="clipped")
         covered.append((low <= truth) & (truth <= high))
         # A version that must fail: the spread of the rows before they are clipped.
-        low, high = (fitted._center() + end for end in fitted._score.limits(0.025))
+        low, high = (fitted.plan_.lattice.center + end for end in fitted._score.limits(0.025))
         trusting.append((low <= truth) & (truth <= high))
     # 60 intervals of coverage .95: below .85 has a probability of .002.
     assert np.all(np.mean(covered, axis=0) >= 0.85)
@@ -58,7 +58,7 @@ def test_pvalues_and_intervals_agree() -> None:
     fitted = ClippedMean(
         epsilon=1.0, delta=1e-6, clip=6.0, clip_norm="l2", std=[0.1, 5.0], random_state=0
     ).fit(steady_beside_wide(500, 5.0, rng))
-    assert isinstance(fitted._distribution("clipped"), BallErrors)
+    assert isinstance(fitted.estimates(estimand="clipped").distribution, BallErrors)
     low, _ = fitted.confidence_interval(0.9, estimand="clipped")
     pvalue = fitted.test(low, alternative="greater", estimand="clipped").pvalue
     np.testing.assert_allclose(pvalue, 0.05, rtol=1e-6)

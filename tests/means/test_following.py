@@ -70,7 +70,7 @@ def test_intervals_cover_at_a_loose_bound(tails: str) -> None:
         fitted = loose(2000, 5, 1.0, 10.0, tails=tails, random_state=rng).fit(
             mean + rng.standard_normal((2000, 5))
         )
-        low, high = fitted.confidence_interval(estimand=list(fitted._estimands())[-1])
+        low, high = fitted.confidence_interval(estimand=list(fitted._answers().estimands)[-1])
         covered.append(np.mean((low <= mean) & (mean <= high)))
         widths.append(np.mean(high - low))
     # 200 intervals: below .9 has a probability of .002 at a coverage of .95.

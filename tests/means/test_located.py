@@ -48,7 +48,7 @@ def test_skewed_rows_are_noticed_and_covered_all_the_same(law: str, n: int, d: i
             assert fitted.assumption_refuted_ == (kind is AdaptiveMean)
             safe = fitted.confidence_interval()
             assert kind is Trusting or np.all((safe.low <= mean) & (mean <= safe.high))
-            shortest = list(fitted._estimands())[-1]
+            shortest = list(fitted._answers().estimands)[-1]
             low, high = fitted.confidence_interval(estimand=shortest)
             found.append(np.mean((low <= mean) & (mean <= high)))
     assert np.mean(covered[AdaptiveMean]) > 0.99

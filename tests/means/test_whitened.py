@@ -47,7 +47,7 @@ def test_intervals_cover_what_they_say(tails: str) -> None:
     hit: dict[str, list[float]] = {}
     for k in range(60):
         made = mean(tails=tails, random_state=k).fit(rows(k))
-        for name in made._estimands():
+        for name in made._answers().estimands:
             low, high = made.confidence_interval(estimand=name)
             hit.setdefault(name, []).append(float(np.mean((low <= 0) & (high >= 0))))
     assert "population" in hit and ("tails" in hit) == (tails == "subgaussian")
@@ -63,7 +63,7 @@ def test_skewed_rows_are_covered_where_their_mean_is_asked_for() -> None:
         low, high = made.confidence_interval()
         assert np.all((low <= 1) & (high >= 1))
         # More rows are clipped than normal tails allow, and no interval assumes them.
-        assert made.assumption_refuted_ and "tails" not in made._estimands()
+        assert made.assumption_refuted_ and "tails" not in made._answers().estimands
     with pytest.raises(InvalidParameter, match="refutes"):
         made.confidence_interval(estimand="tails")
     assert "heavier than normal" in str(made.summary())

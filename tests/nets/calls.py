@@ -743,7 +743,7 @@ NO_ANSWER = {
     **dict.fromkeys(("ThresholdStream.query", "ThresholdStream.stream"), "the scene has used up its stream"),
     **dict.fromkeys(
         (
-            "PrivateSize.n_interval",
+            "PrivateEstimator.n_interval",
             "GroupMeans.count_interval",
             "ComparesGroups.homogeneity",
             "PrivatePCA.biplot",
@@ -763,7 +763,7 @@ NO_ANSWER = {
             "StudyResults.side_by_side",
             "PrefixQueries.split",
             "GroupMeans.adjusted_difference",
-            "FactorColumns.difference",
+            "PrivateLinearRegression.difference",
         ),
         "it needs other options: its test file has them",
     ),

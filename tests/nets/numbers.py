@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpstats.inference import HasEstimates
-from dpstats.inference.reports import Exported
+from dpstats.inference.reports import Reported
 from dpstats.inference.results import ConfidenceInterval
 
 Numbers = NDArray[np.float64]
@@ -27,7 +27,7 @@ def flatten(thing: Any, name: str = "") -> Iterator[tuple[str, Numbers]]:
     elif isinstance(thing, ConfidenceInterval):
         yield f"{name}.low", np.asarray(thing.low, dtype=np.float64)
         yield f"{name}.high", np.asarray(thing.high, dtype=np.float64)
-    elif isinstance(thing, Exported):
+    elif isinstance(thing, Reported):
         _, columns, facts = thing._records()
         asked = {key: value for key, value in facts.items() if key not in ("simulated", "confidence_level")}
         yield from flatten({**asked, **{key: np.asarray(cells) for key, cells in columns.items()}}, name)

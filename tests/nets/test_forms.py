@@ -18,7 +18,7 @@ import pytest
 import dpstats
 from dpstats import auditing, simulation
 from dpstats.auditing import CheckItem, ReleaseCheck
-from dpstats.inference.reports import Exported
+from dpstats.inference.reports import Reported
 from dpstats.inference.results import Summary
 from dpstats.means import ClippedMean
 from dpstats.mechanisms import Histogram, RandomizedResponse
@@ -31,10 +31,10 @@ from tests.nets.test_one_way_out import EVERY, fitted
 
 FORMS = ("to_frame", "to_dict", "to_latex", "to_markdown", "_repr_html_")
 WRITTEN = {
-    "Exported": FORMS,
-    "Inference": FORMS[:4],  # at a confidence level
+    "Reported": FORMS,
+    "HasEstimates": FORMS[:4],  # at a confidence level
     "Summary": ("to_latex", "to_markdown"),  # the table itself
-    "Estimates": ("to_frame",),  # with the index of the rows of a prediction
+    "Estimates": FORMS[:4],  # at a confidence level, with the index of the rows of a prediction
     "Plan": ("to_dict",),  # stages with their parts, as the JSON of commands has them
     "PrivacyGuarantee": ("to_dict",),  # its parts by name
     "PrivateEstimator": ("_repr_html_",),  # scikit-learn's box above it
@@ -133,11 +133,8 @@ RESULTS: dict[str, Callable[[], Any]] = {
 """Every result that is neither an estimator nor a plan."""
 
 BASES = {
-    "Reported",
     "Printed",
-    "Inference",
     "HasEstimates",
-    "OfColumns",
     "HasResult",
     "HypothesisTest",
     "CellAnswers",
@@ -158,7 +155,7 @@ def exported() -> dict[str, type]:
     for module in pkgutil.walk_packages(dpstats.__path__, "dpstats."):
         if not module.name.endswith("__main__"):
             importlib.import_module(module.name)
-    return {kind.__name__: kind for kind in descendants(Exported) if not kind.__name__.startswith("_")}
+    return {kind.__name__: kind for kind in descendants(Reported) if not kind.__name__.startswith("_")}
 
 
 def test_every_result_is_in_the_table() -> None:
@@ -167,7 +164,7 @@ def test_every_result_is_in_the_table() -> None:
 
 
 def test_a_form_is_written_once() -> None:
-    for kind in [Exported, *exported().values()]:
+    for kind in [Reported, *exported().values()]:
         own = tuple(name for name in FORMS if name in vars(kind))
         assert own == WRITTEN.get(kind.__name__, ()), kind
 
@@ -201,8 +198,7 @@ def test_every_result_has_every_form(name: str, tmp_path: Path) -> None:
     thing = RESULTS[name]()
     assert type(thing).__name__ == name
     summary = check_forms(thing)
-    if hasattr(thing, "to_html"):
-        assert summary.title in thing.to_html(tmp_path / "page.html").read_text(encoding="utf-8")
+    assert summary.title in thing.to_html(tmp_path / "page.html").read_text(encoding="utf-8")
     if name != "PrivacyBudget":  # which is shared, not copied
         assert pickle.loads(pickle.dumps(thing)).to_dict() == thing.to_dict()
 

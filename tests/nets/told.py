@@ -16,7 +16,7 @@ import numpy as np
 
 import dpstats
 from dpstats.errors import DPStatsError
-from dpstats.inference.reports import Exported
+from dpstats.inference.reports import Reported
 
 Said = tuple[str, str | float]
 """The place of a word or of a number, and itself."""
@@ -108,7 +108,7 @@ def of_object(place: str, thing: Any, deep: int) -> Iterator[Said]:
         for name in getattr(thing, "__dict__", {})
         if not name.startswith("_") and not isinstance(getattr(type(thing), name, None), cached_property)
     }
-    if deep == DEEP or not isinstance(thing, Exported):
+    if deep == DEEP or not isinstance(thing, Reported):
         names |= names_of(type(thing))
     if dataclasses.is_dataclass(thing):
         names |= {field.name for field in dataclasses.fields(thing)}

@@ -17,7 +17,7 @@ from dpstats.privacy import JointStage, Plan
 from dpstats.regression import PrivateLinearRegression, PrivateLogisticRegression
 from dpstats.regression.blocks import Blocks, Question
 from dpstats.regression.engine import first_path, release
-from dpstats.regression.generalized_linear import LogLinearRegression
+from dpstats.regression.log_linear import LogLinearRegression
 from dpstats.regression.plan import step_name
 from dpstats.regression.rows import GRADIENT, LinearStep, LogisticStep, Step, Tail
 from dpstats.release.session import Session

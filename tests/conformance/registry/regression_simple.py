@@ -14,7 +14,7 @@ from dpstats.regression import PrivateLinearRegression, SufficientStatisticsRegr
 from dpstats.regression.blocks import Block
 from dpstats.regression.linear_path import STAGE
 from dpstats.regression.rows import MOMENTS, SecondMoments
-from dpstats.regression.sufficient import FromMoments
+from dpstats.regression.sufficient import LeastSquares
 from dpstats.release.session import Session
 from dpstats.textbook import FunctionalMechanismRegression
 from registry.entry import Dataset, Draw, Entry, PlantedBug, Understated, less_noise
@@ -132,21 +132,21 @@ def pairs_with_missing(d: int) -> Callable[[], Iterator[Pair]]:
 # Planted bugs, of either estimator.
 
 
-class HalfNoise(FromMoments):
+class HalfNoise(LeastSquares):
     """Planted bug: half the noise that the guarantee needs."""
 
     def plan(self, n_samples: int, n_features: int) -> Any:
         return less_noise(super().plan(n_samples, n_features))
 
 
-class QuarterOfTheNoise(FromMoments):
+class QuarterOfTheNoise(LeastSquares):
     """Planted bug: a quarter of the noise. A dropped row is half as far from others as these are apart."""
 
     def plan(self, n_samples: int, n_features: int) -> Any:
         return less_noise(super().plan(n_samples, n_features), 0.25)
 
 
-class AddOrRemove(FromMoments):
+class AddOrRemove(LeastSquares):
     """Planted bug: what a row that is added moves, 1 in units of the ball, for one that is replaced."""
 
     def plan(self, n_samples: int, n_features: int) -> Any:
@@ -156,7 +156,7 @@ class AddOrRemove(FromMoments):
         return replace(plan, stages=(wrong,))
 
 
-class LowerBoundTwice(FromMoments):
+class LowerBoundTwice(LeastSquares):
     """Planted bug: a lower bound in place of the upper one makes the sensitivity of x'y next to nothing."""
 
     def plan(self, n_samples: int, n_features: int) -> Any:
@@ -185,7 +185,7 @@ class _Unscaled(SecondMoments):
         return found
 
 
-class OnlyColumnsScaled(FromMoments):
+class OnlyColumnsScaled(LeastSquares):
     """Planted bug: x is scaled into the ball, and y is not."""
 
     def _read(self, table: Any, plan: Any) -> Any:
@@ -196,7 +196,7 @@ class OnlyColumnsScaled(FromMoments):
         return {STAGE: rows_of(table, plan).answer(own)}
 
 
-class BoundsFromTheData(FromMoments):
+class BoundsFromTheData(LeastSquares):
     """Planted bug: the outcome's bounds are its range."""
 
     def _read(self, table: Any, plan: Any) -> Any:
@@ -206,7 +206,7 @@ class BoundsFromTheData(FromMoments):
         return super()._read(table, replace(plan, design=design))
 
 
-class SmallestEigenvalue(FromMoments):
+class SmallestEigenvalue(LeastSquares):
     """Planted bug: noise that shrinks as the smallest eigenvalue of the private X'X grows."""
 
     def _noisy_plan(self, plan: Any, data: Dataset) -> Any:
@@ -214,7 +214,7 @@ class SmallestEigenvalue(FromMoments):
         return less_noise(plan, 1 / (1 + 4 * smallest))
 
 
-class TriangleForAll(FromMoments):
+class TriangleForAll(LeastSquares):
     """Planted bug: entries above the diagonal are counted once, and the noise is that of the diagonal's share."""
 
     def plan(self, n_samples: int, n_features: int) -> Any:
