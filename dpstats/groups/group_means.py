@@ -277,7 +277,11 @@ class GroupMeans(_Fitted, HasMissingCodes):
         region = Region.check(self.bounds, self.bounds_are, None, 0.0, d)
         if self._discovers:
             return discovered_means_plan(region, n, d, epsilon, delta, missing, neighbors)
-        return group_means_plan(groups, region, n, d, epsilon, delta, missing, neighbors)
+        return self._smaller_noise(
+            lambda delta: group_means_plan(groups, region, n, d, epsilon, delta, missing, neighbors),
+            delta,
+            lambda plan: plan.totals_noise.total,
+        )
 
     def _schema(self) -> Schema:
         if self.by is None and self.columns is not None:

@@ -165,6 +165,12 @@ _COUNT_WEIGHT = {"gaussian": math.sqrt(0.1), "laplace": 0.05}
 """Weight of the count of clipped entries, which adds 1.2% and 2.5% to the noise of the mean."""
 
 
+def _totals_noise(plan: ClippedMeanPlan) -> float:
+    """Return the noise of the total of all rows, in half-widths of the bounds."""
+    assert plan.totals is not None
+    return plan.totals.noise(plan.totals_stage).total
+
+
 _ONE_GROUP = {
     "std": "private",
     "clip_norm": "linf",
@@ -386,9 +392,10 @@ class ClippedMean(PrivateSize, ColumnEstimator[ClippedMeanPlan], HasMissingCodes
         share = check_real("std_share", self.std_share, above=0, below=1)
         counts = check_flag("clipped_share", self.clipped_share)
         region = Region.check(self.bounds, self.bounds_are, self.clip, self.center, d)
-        law = "laplace" if delta == 0 else "gaussian"
         if self._relation is Neighbors.ADD_OR_REMOVE_ONE:
-            return self._plan_totals(region, size, d, epsilon, delta, missing)
+            return self._smaller_noise(
+                lambda delta: self._plan_totals(region, size, d, epsilon, delta, missing), delta, _totals_noise
+            )
         assert size is not None
         n, estimates = size, self._estimates_std()
         if missing == "drop" and not estimates:
@@ -400,7 +407,10 @@ class ClippedMean(PrivateSize, ColumnEstimator[ClippedMeanPlan], HasMissingCodes
             allowed = "greater than 0 with missing='drop' and clip_norm='l2'"
             raise refuse("delta", given=delta, allowed=allowed, remedy="Set delta, or clip_norm='linf'.")
 
-        def stages(bits: int) -> tuple[RowLattice, Weights, tuple[Stage | JointStage, ...]]:
+        def stages(
+            delta: float, bits: int
+        ) -> tuple[RowLattice, Weights, tuple[Stage | JointStage, ...]]:
+            law = "laplace" if delta == 0 else "gaussian"
             lattice = self._lattice(region, d, bits)
             free = lattice.free_squares("l1" if law == "laplace" else "l2")
             if estimates and free is None:
@@ -421,20 +431,25 @@ class ClippedMean(PrivateSize, ColumnEstimator[ClippedMeanPlan], HasMissingCodes
             )
             return lattice, weights, made
 
-        lattice, weights, plan_stages = finest(stages)
-        return ClippedMeanPlan(
-            plan_stages,
-            PrivacyGuarantee(epsilon, delta),
-            n,
-            d,
-            lattice=lattice,
-            region=region,
-            weights=weights,
-            clip_norm=self.clip_norm,
-            calibration=calibration,
-            missing=missing,
-            std=None if std is None else frozen(std),
-        )
+        def plan_at(delta: float) -> ClippedMeanPlan:
+            lattice, weights, plan_stages = finest(lambda bits: stages(delta, bits))
+            return ClippedMeanPlan(
+                plan_stages,
+                PrivacyGuarantee(epsilon, delta),
+                n,
+                d,
+                lattice=lattice,
+                region=region,
+                weights=weights,
+                clip_norm=self.clip_norm,
+                calibration=calibration,
+                missing=missing,
+                std=None if std is None else frozen(std),
+            )
+
+        if calibration == "textbook" or (missing == "drop" and self.clip_norm == "l2"):
+            return plan_at(delta)  # Gaussian noise by name, or because Laplace noise has no such plan.
+        return self._smaller_noise(plan_at, delta, lambda plan: plan.mean_noise)
 
     def _plan_totals(
         self, region: Region, n: int | None, d: int, epsilon: float, delta: float, missing: str

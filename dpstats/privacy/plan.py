@@ -222,7 +222,10 @@ class Plan(Exported):
     stages : tuple of Stage, JointStage, Selection, Responses, Comparisons, Coins or Shuffle
         Stages in the order of their release.
     target : PrivacyGuarantee
-        The requested guarantee.
+        The guarantee that the plan keeps.
+    delta_asked : float, default=0.0
+        The requested delta, if Laplace noise of the same epsilon is smaller than Gaussian noise. The target then has
+        delta = 0, which is a stronger guarantee.
 
     Examples
     --------
@@ -234,6 +237,7 @@ class Plan(Exported):
 
     stages: tuple[AnyStage, ...]
     target: PrivacyGuarantee
+    delta_asked: float = field(default=0.0, kw_only=True, repr=False)
 
     _free: ClassVar[frozenset[str]] = frozenset()
     """Fields that do not affect the cost. `having` may change them."""
@@ -372,8 +376,11 @@ class Plan(Exported):
 
     @property
     def cautions(self) -> list[tuple[str, str]]:
-        """Facts of a summary on a guarantee that is weaker than it looks."""
-        return []
+        """Facts of a summary on a guarantee that is weaker, or stronger, than it looks."""
+        if not self.delta_asked:
+            return []
+        words = f"smaller than Gaussian noise at this epsilon and delta = {self.delta_asked:g}"
+        return [("Noise chosen", f"Laplace, {words}; so the guarantee is stronger, delta = 0")]
 
     def _size(self) -> dict[str, int]:
         """Return the public size of the data, by name."""
@@ -385,6 +392,7 @@ class Plan(Exported):
             **self.facts(),
             **self._size(),
             "privacy": self.guarantee.to_dict(),
+            **({"delta_asked": self.delta_asked} if self.delta_asked else {}),
             "selections": [stage.facts() for stage in self.selections],
             "stages": [stage.facts() for stage in self._listed if stage not in self.selections],
             "notes": self.notes(),
@@ -566,10 +574,10 @@ class ReleasePlan(Plan):
 
     @property
     def cautions(self) -> list[tuple[str, str]]:
-        """Whether delta is so large that a release which publishes a row, drawn at random, has the same guarantee."""
+        """Facts on delta: it is so large that publishing a random row has the same guarantee, or it is not used."""
         n, delta = self.n_planned if self.has_private_size else self.n_given, self.target.delta
         if n is None or n * delta < 1:
-            return []
+            return super().cautions
         words = f"delta = {delta:g} is not below 1/n ({n:,} rows), so it allows to publish a whole row"
         return [("Caution", f"{words}; use a smaller delta")]
 

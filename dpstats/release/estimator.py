@@ -32,6 +32,7 @@ from dpstats.inference.results import Summary, about_missing, observed_rows, wit
 from dpstats.privacy.budget import PrivacyBudget, check_budget
 from dpstats.privacy.guarantee import PrivacyGuarantee
 from dpstats.privacy.plan import Counted, ReleasePlan
+from dpstats.release.additive import smaller_noise
 from dpstats.release.charges import state_charges
 from dpstats.release.noise import noise_source
 from dpstats.release.private_size import (
@@ -227,6 +228,8 @@ class PrivateEstimator(Reported, BaseEstimator, Generic[Plan]):
     """The parameters of the fit, as `told_parameters` describes them."""
 
     _min_samples = 2
+    _noise_is_chosen = False
+    """Whether ``delta`` alone decides between Laplace and Gaussian noise, because an earlier plan has compared them."""
     _per_column: tuple[str, ...] = ()
     """Parameters that may have an entry per column. A fit matches their labels with the names of the columns.
     """
@@ -285,6 +288,12 @@ class PrivateEstimator(Reported, BaseEstimator, Generic[Plan]):
         epsilon = self.epsilon - counting.target.epsilon
         alone = self._on_sample(epsilon).plan(size, d)
         return alone.follow(Counted(counting, alone.target))
+
+    def _smaller_noise(
+        self, plan_at: Callable[[float], Plan], delta: float, noise: Callable[[Plan], Any]
+    ) -> Plan:
+        """Return the plan with the smaller noise of an estimate: see `smaller_noise`."""
+        return plan_at(delta) if self._noise_is_chosen else smaller_noise(plan_at, delta, noise, self.budget)
 
     def _on_sample(self, epsilon: float) -> Self:
         """Return a copy that releases from complete rows with a part of epsilon."""
@@ -375,7 +384,7 @@ class PrivateEstimator(Reported, BaseEstimator, Generic[Plan]):
             if budget is not None:
                 budget.check(plan.for_data(unit, noise.simulated))
         plan, reader, label = plan.for_data(unit, noise.simulated), self, type(self).__name__
-        counted = plan.counted
+        counted, asked = plan.counted, plan.delta_asked
         if counted is not None:
             session_of(plan, noise, budget, label).check()  # the whole plan, before its count is charged
             session = session_of(counted.plan, noise, budget, f"{label}: {ROWS}")
@@ -383,7 +392,10 @@ class PrivateEstimator(Reported, BaseEstimator, Generic[Plan]):
                 complete = release_count(rows, session)
                 size = self._usable(counted.plan, complete)
                 reader = planner._on_sample(planner.epsilon - counted.plan.target.epsilon)
+                # The noise that was charged, whatever the size of the sample.
+                reader.__dict__.update(delta=counted.target.delta, _noise_is_chosen=True)
                 plan = reader._plan_sample(size, plan.n_samples, schema.width(d))
+                plan = replace(plan, delta_asked=asked)
                 orders = order_rows(noise, [n, plan.n_samples])
                 rows = sample_complete(rows.whole(), orders, planner._fill(d))
             plan = plan.for_data(unit, noise.simulated)
