@@ -285,9 +285,11 @@ class AdaptiveMean(ColumnEstimator[AdaptiveMeanPlan | WhitenedMeanPlan], HasMiss
         if private_cov and not fallback:
             return self._plan_whitened(n, d, shape)
         norm2, reach2 = shape.largest_norm2(bound, d), float(np.max(reach)) ** 2
-        law, exponent = ("gaussian", 1) if delta > 0 else ("laplace", 2)
 
-        def plan_bits(bits: int) -> tuple[Staging, tuple[NormedLattice, ...], tuple[Stage | JointStage, ...]]:
+        def plan_bits(
+            delta: float, bits: int
+        ) -> tuple[Staging, tuple[NormedLattice, ...], tuple[Stage | JointStage, ...]]:
+            law, exponent = ("gaussian", 1) if delta > 0 else ("laplace", 2)
             # The stages' shares divide the whole budget: compute its noise on a ball of radius 1.
             ball = BallLattice.build(1.0, 0.0, d, bits=bits)
             (whole,) = additive_stages([sum_integers("", ball, ball.spacing / n)], epsilon, delta)
@@ -312,25 +314,29 @@ class AdaptiveMean(ColumnEstimator[AdaptiveMeanPlan | WhitenedMeanPlan], HasMiss
                 integers.append(joint_integers(name, lattice, radius, step, n, share, count, law))
             return staging, lattices, additive_stages(integers, epsilon, delta)
 
-        staging, lattices, stages = finest(plan_bits)
-        return AdaptiveMeanPlan(
-            stages,
-            PrivacyGuarantee(epsilon, delta),
-            n,
-            d,
-            lattices=lattices,
-            staging=staging,
-            prior=1 / norm2,
-            middle=frozen(middle),
-            bound=frozen(bound),
-            hard=hard,
-            std=frozen(shape.std),
-            private_std=private_std,
-            shape=shape,
-            tails=tails,
-            missing=missing,
-            fallback=fallback,
-        )
+        def plan_at(delta: float) -> AdaptiveMeanPlan:
+            staging, lattices, stages = finest(lambda bits: plan_bits(delta, bits))
+            return AdaptiveMeanPlan(
+                stages,
+                PrivacyGuarantee(epsilon, delta),
+                n,
+                d,
+                lattices=lattices,
+                staging=staging,
+                prior=1 / norm2,
+                middle=frozen(middle),
+                bound=frozen(bound),
+                hard=hard,
+                std=frozen(shape.std),
+                private_std=private_std,
+                shape=shape,
+                tails=tails,
+                missing=missing,
+                fallback=fallback,
+            )
+
+        # Clipping takes more room under Laplace noise, so that the whole error decides.
+        return self._smaller_noise(plan_at, delta, lambda plan: math.sqrt(plan.expected_error()))
 
     def _keeps_columns(self, n: int, d: int) -> str:
         """Return a reason not to release the covariance, from public facts; empty if there is none."""

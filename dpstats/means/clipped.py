@@ -394,7 +394,9 @@ class ClippedMean(PrivateSize, ColumnEstimator[ClippedMeanPlan], HasMissingCodes
         region = Region.check(self.bounds, self.bounds_are, self.clip, self.center, d)
         if self._relation is Neighbors.ADD_OR_REMOVE_ONE:
             return self._smaller_noise(
-                lambda delta: self._plan_totals(region, size, d, epsilon, delta, missing), delta, _totals_noise
+                lambda delta: self._plan_totals(region, size, d, epsilon, delta, missing),
+                delta,
+                _totals_noise,
             )
         assert size is not None
         n, estimates = size, self._estimates_std()
@@ -407,9 +409,7 @@ class ClippedMean(PrivateSize, ColumnEstimator[ClippedMeanPlan], HasMissingCodes
             allowed = "greater than 0 with missing='drop' and clip_norm='l2'"
             raise refuse("delta", given=delta, allowed=allowed, remedy="Set delta, or clip_norm='linf'.")
 
-        def stages(
-            delta: float, bits: int
-        ) -> tuple[RowLattice, Weights, tuple[Stage | JointStage, ...]]:
+        def stages(delta: float, bits: int) -> tuple[RowLattice, Weights, tuple[Stage | JointStage, ...]]:
             law = "laplace" if delta == 0 else "gaussian"
             lattice = self._lattice(region, d, bits)
             free = lattice.free_squares("l1" if law == "laplace" else "l2")

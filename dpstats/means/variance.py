@@ -236,17 +236,17 @@ class PrivateVariance(PrivateSize, ColumnEstimator[PrivateVariancePlan], HasMiss
         interval = check_choice("interval", self.interval, ["moments", "normal", "bounded"])
         about = check_choice("about", self.about, ["mean", "center"])
         region = Region.check(self.bounds, self.bounds_are, self.clip, self.center, d)
-        law = "laplace" if delta == 0 else "gaussian"
-        powers: tuple[float, ...] = (1.0, _SQUARES_WEIGHT[law]) if about == "mean" else (0.0, 1.0)
-        if interval == "moments":
-            # About a center that is not the mean the third moment does not enter.
-            powers += (_HIGHER_WEIGHT if about == "mean" else 0.0, _HIGHER_WEIGHT)
         if (missing == "drop" or added) and interval == "normal":
             option = "neighbors='add_or_remove'" if added else "missing='drop'"
             allowed = f"'moments' or 'bounded' with {option}, under which degrees of freedom are private"
             raise refuse("interval", given=interval, allowed=allowed, remedy="Set interval='moments'.")
 
-        def stages(bits: int) -> tuple[RowLattice, Weights, tuple[Stage | JointStage, ...]]:
+        def stages(delta: float, bits: int) -> tuple[RowLattice, Weights, tuple[Stage | JointStage, ...]]:
+            law = "laplace" if delta == 0 else "gaussian"
+            powers: tuple[float, ...] = (1.0, _SQUARES_WEIGHT[law]) if about == "mean" else (0.0, 1.0)
+            if interval == "moments":
+                # About a center that is not the mean the third moment does not enter.
+                powers += (_HIGHER_WEIGHT if about == "mean" else 0.0, _HIGHER_WEIGHT)
             lattice = BoxLattice.build(region.clip, region.center, d, common=False, bits=bits)
             norm, rows = "l1" if law == "laplace" else "l2", _ROWS_WEIGHT[law] if added else 0.0
             if missing == "drop" and not added:
@@ -255,19 +255,22 @@ class PrivateVariance(PrivateSize, ColumnEstimator[PrivateVariancePlan], HasMiss
             items = [weights.integers(lattice, 1 if added or n is None else n, law, neighbors=neighbors)]
             return lattice, weights, additive_stages(items, epsilon, delta, neighbors=neighbors)
 
-        lattice, weights, made = finest(stages)
-        return PrivateVariancePlan(
-            made,
-            PrivacyGuarantee(epsilon, delta, neighbors),
-            n,
-            d,
-            lattice=lattice,
-            region=region,
-            weights=weights,
-            about=about,
-            interval=interval,
-            missing=missing,
-        )
+        def plan_at(delta: float) -> PrivateVariancePlan:
+            lattice, weights, made = finest(lambda bits: stages(delta, bits))
+            return PrivateVariancePlan(
+                made,
+                PrivacyGuarantee(epsilon, delta, neighbors),
+                n,
+                d,
+                lattice=lattice,
+                region=region,
+                weights=weights,
+                about=about,
+                interval=interval,
+                missing=missing,
+            )
+
+        return self._smaller_noise(plan_at, delta, lambda plan: plan.noise(SQUARES).std)
 
     def _read(self, rows: Rows, plan: PrivateVariancePlan) -> Mapping[str, Any]:
         moments = plan.lattice.row_moments(rows, powers=len(plan.weights.powers), missing=plan.missing)

@@ -432,8 +432,13 @@ class Plan(Exported):
         )
 
     def __str__(self) -> str:
+        stages = [f"  {stage.describe()}" for stage in self._listed]
         return "\n".join(
-            [f"Release plan: {self.guarantee}", *(f"  {stage.describe()}" for stage in self._listed)]
+            [
+                f"Release plan: {self.guarantee}",
+                *stages,
+                *(f"  {name}: {words}" for name, words in self.cautions),
+            ]
         )
 
 

@@ -445,12 +445,16 @@ class PrivateDistribution(OneColumn[DistributionPlan], HasMissingCodes):
         height = height_of(grid.points if grid.declared else grid.steps)
         # A replaced row leaves one node of every level below the root and enters another. A row that becomes missing
         # also leaves the root, but enters no node: this is not a larger change.
-        bits = 0 if delta == 0 else _FRACTION_BITS
         size = (2 << height) - 2 + (missing == "drop")
-        item = Integers(COUNTS, size, 2.0**-bits, 2 * height << bits, isqrt_up(2 * height << 2 * bits))
-        return DistributionPlan(
-            additive_stages([item], epsilon, delta), PrivacyGuarantee(epsilon, delta), n, 1, grid, missing
-        )
+
+        def plan_at(delta: float) -> DistributionPlan:
+            bits = 0 if delta == 0 else _FRACTION_BITS
+            item = Integers(COUNTS, size, 2.0**-bits, 2 * height << bits, isqrt_up(2 * height << 2 * bits))
+            return DistributionPlan(
+                additive_stages([item], epsilon, delta), PrivacyGuarantee(epsilon, delta), n, 1, grid, missing
+            )
+
+        return self._smaller_noise(plan_at, delta, lambda plan: plan.noise(COUNTS).std)
 
     def _read(self, rows: Rows, plan: DistributionPlan) -> dict[str, NDArray[np.int64]]:
         places = finite_places(rows.whole().X, plan.grid, not plan.grid.declared, plan.missing)

@@ -298,22 +298,29 @@ class LogRankTest(_Fitted):
         others = check_choice("unknown", self.unknown, ["error", "ignore"]) == "ignore"
         n_cells = len(groups) + others
         check_cells(len(edges) - 1, 1, n_cells)
-        strength = n * (FIRST_SHARE if delta == 0 else FIRST_SHARE**0.5) * noise_strength(epsilon, delta)
-        share = _POSITION_SHARE if not discrete and strength >= _LEAST_STRENGTH * (len(edges) - 1) else 0.0
-        levels = levels_for(len(edges) - 1, 1, delta == 0, share, True)
 
-        def made(cells: Cells) -> LogRankPlan:
-            cells = replace(cells, others=others)
-            items = [
-                replace(levels.integers(cells), share=FIRST_SHARE),
-                residual_integers(len(groups), cells.bits + _FINER, 1 - FIRST_SHARE),
-            ]
-            stages = additive_stages(items, epsilon, delta)
-            guarantee = PrivacyGuarantee(epsilon, delta)
-            return LogRankPlan(stages, guarantee, n, 1, cells=cells, groups=groups, rho=rho, gamma=gamma)
+        def plan_at(delta: float) -> LogRankPlan:
+            strength = n * (FIRST_SHARE if delta == 0 else FIRST_SHARE**0.5) * noise_strength(epsilon, delta)
+            fine = not discrete and strength >= _LEAST_STRENGTH * (len(edges) - 1)
+            share = _POSITION_SHARE if fine else 0.0
+            levels = levels_for(len(edges) - 1, 1, delta == 0, share, True)
 
-        found: LogRankPlan = finest_cells(edges, 1, n_cells, made, discrete=discrete, position_share=share)
-        return found
+            def made(cells: Cells) -> LogRankPlan:
+                cells = replace(cells, others=others)
+                items = [
+                    replace(levels.integers(cells), share=FIRST_SHARE),
+                    residual_integers(len(groups), cells.bits + _FINER, 1 - FIRST_SHARE),
+                ]
+                stages = additive_stages(items, epsilon, delta)
+                guarantee = PrivacyGuarantee(epsilon, delta)
+                return LogRankPlan(stages, guarantee, n, 1, cells=cells, groups=groups, rho=rho, gamma=gamma)
+
+            found: LogRankPlan = finest_cells(
+                edges, 1, n_cells, made, discrete=discrete, position_share=share
+            )
+            return found
+
+        return self._smaller_noise(plan_at, delta, lambda plan: plan.residual_stage.noise_std)
 
     def _read(self, rows: Rows, plan: LogRankPlan) -> _Private:
         # The first pass finds bad rows, before the charge.

@@ -202,7 +202,11 @@ class PrivateSurvival(ComparesCurves):
         discrete = check_flag("discrete", self.discrete)
         bins = default_bins(n, epsilon, n_groups)
         edges = check_edges(self.horizon, self.edges, self.bins, bins, discrete)
-        return survival_plan(n, edges, groups, causes, discrete, epsilon, delta)
+        return self._smaller_noise(
+            lambda delta: survival_plan(n, edges, groups, causes, discrete, epsilon, delta),
+            delta,
+            lambda plan: plan.at_risk_std,
+        )
 
     def _causes(self) -> tuple[Any, ...]:
         return (1,) if self.causes is None else Categories(self.causes, "causes").values

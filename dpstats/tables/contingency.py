@@ -188,11 +188,16 @@ class ContingencyTable(PrivateSize, ComparesGroups, HasEstimates, PrivateEstimat
         if d != len(kinds):
             raise refuse("n_features", given=d, allowed=f"{len(kinds)}, one per attribute of levels")
         unknown = check_choice("unknown", self.unknown, ["error", "drop"])
-        guarantee = PrivacyGuarantee(*check_privacy_parameters(self.epsilon, self.delta), self._relation)
+        epsilon, delta = check_privacy_parameters(self.epsilon, self.delta)
         shape = tuple(map(len, kinds))
         counts_dropped = unknown == "drop" and self._relation is Neighbors.REPLACE_ONE
         size = math.prod(shape) + counts_dropped
-        return TablePlan((count_stage(size, guarantee, CELLS),), guarantee, n, d, shape, unknown)
+
+        def plan_at(delta: float) -> TablePlan:
+            guarantee = PrivacyGuarantee(epsilon, delta, self._relation)
+            return TablePlan((count_stage(size, guarantee, CELLS),), guarantee, n, d, shape, unknown)
+
+        return self._smaller_noise(plan_at, delta, lambda plan: plan.cell_noise.std)
 
     def _kinds(self) -> list[Categories]:
         """Return the declared levels of every attribute."""

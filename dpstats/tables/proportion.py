@@ -195,13 +195,18 @@ class PrivateProportion(PrivateSize, HasEstimates, PrivateEstimator[ProportionPl
         n = self._check_size(n_samples, at_most=2**31, at_least=1)
         if check_integer("n_features", n_features, at_least=1) != 1:
             raise refuse("n_features", given=n_features, allowed="1, because a proportion needs one column")
-        guarantee = PrivacyGuarantee(*check_privacy_parameters(self.epsilon, self.delta), self._relation)
+        epsilon, delta = check_privacy_parameters(self.epsilon, self.delta)
         missing = self._policy()
         two = missing == "drop" or self._relation is Neighbors.ADD_OR_REMOVE_ONE
-        stages: list[AnyStage] = [count_stage(1 + two, guarantee, COUNT)]
-        if guarantee.delta == 0 and not two:
-            stages.append(Coins(UNIFORM, (_BITS,), released=True))
-        return ProportionPlan(tuple(stages), guarantee, n, 1, missing)
+
+        def plan_at(delta: float) -> ProportionPlan:
+            guarantee = PrivacyGuarantee(epsilon, delta, self._relation)
+            stages: list[AnyStage] = [count_stage(1 + two, guarantee, COUNT)]
+            if delta == 0 and not two:
+                stages.append(Coins(UNIFORM, (_BITS,), released=True))
+            return ProportionPlan(tuple(stages), guarantee, n, 1, missing)
+
+        return self._smaller_noise(plan_at, delta, lambda plan: plan.count_noise.std)
 
     def _schema(self) -> Schema:
         return Schema(levels=(Categories((0, 1, None)),), missing=self.missing)
