@@ -339,7 +339,7 @@ class AdaptiveMean(ColumnEstimator[AdaptiveMeanPlan | WhitenedMeanPlan], HasMiss
             # Balls follow the released standard deviation, which has more noise under Laplace noise than the mean.
             return plan_at(delta)
         # The interval decides, because balls are larger under Laplace noise and clipped rows are counted less exactly.
-        return self._smaller_noise(plan_at, delta, lambda plan: plan.reach)
+        return self._smaller_noise(plan_at, delta, lambda plan: plan.interval_reach)
 
     def _keeps_columns(self, n: int, d: int) -> str:
         """Return a reason not to release the covariance, from public facts; empty if there is none."""

@@ -121,7 +121,7 @@ class AdaptiveMeanPlan(DeclaredBox, ReleasePlan):
         return min(math.hypot(random, self.bias), most / math.sqrt(3)), min(half, most)
 
     @property
-    def reach(self) -> float:
+    def interval_reach(self) -> float:
         """Half-width of an interval, and how far clipped rows that nobody notices can move the mean, whitened."""
         return self.bound_errors()[1] + (0.0 if self.screen is None else self.screen.unnoticed[1])
 
