@@ -68,12 +68,12 @@ def test_ball_noise_does_not_grow_with_dimension() -> None:
 
 def test_one_bound_per_column() -> None:
     bounds = np.array([1.0, 4.0, 0.25])
-    sigma = gaussian_sigma(1.0, 0.01)
-    proportional = ClippedMean(delta=0.01, clip=bounds).plan(100, 3)
+    sigma = gaussian_sigma(1.0, 0.1)
+    proportional = ClippedMean(delta=0.1, clip=bounds).plan(100, 3)
     np.testing.assert_allclose(
         proportional.noise(MEAN).scale, 2 * bounds * math.sqrt(3) / 100 * sigma, rtol=1e-6
     )
-    isotropic = ClippedMean(delta=0.01, clip=bounds, noise="isotropic").plan(100, 3)
+    isotropic = ClippedMean(delta=0.1, clip=bounds, noise="isotropic").plan(100, 3)
     # 2 ||R||_2/n, the same for all columns.
     assert isotropic.noise(MEAN).scale == pytest.approx(2 * np.linalg.norm(bounds) / 100 * sigma, rel=1e-6)
     # Squares of every column at its bound over 1.665 of that.
