@@ -142,9 +142,10 @@ class GroupMeans(_Fitted, HasMissingCodes):
     epsilon : float, default=1.0
         Privacy parameter. Must be positive.
     delta : float, default=1e-6
-        Privacy parameter, in [0, 1). A positive value adds Gaussian noise, which grows with the square root of
-        the number of columns. Zero adds Laplace noise (pure privacy), which grows with the number of columns.
-        At epsilon = 1, Laplace noise is smaller for up to four columns.
+        Privacy parameter, in [0, 1). Zero adds Laplace noise (pure privacy), which grows with the number of columns.
+        A positive value allows Gaussian noise, which grows with its square root. Of the two the smaller is added. If
+        it is Laplace noise, as for up to four columns at epsilon = 1, the guarantee has delta = 0. Groups that are
+        discovered, and adjusted means, need Gaussian noise. So does a budget with ``method="gdp"`` or "zcdp".
     random_state : None, int or numpy.random.Generator, default=None
         None draws exact noise. Any other value simulates noise: the result is then not private.
     budget : PrivacyBudget, optional

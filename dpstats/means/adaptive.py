@@ -117,8 +117,10 @@ class AdaptiveMean(ColumnEstimator[AdaptiveMeanPlan | WhitenedMeanPlan], HasMiss
     epsilon : float, default=1.0
         Privacy parameter. Must be positive.
     delta : float, default=1e-6
-        Privacy parameter, in [0, 1). A positive value adds Gaussian noise. Zero adds Laplace noise and gives pure
-        differential privacy, at a much higher cost in many columns.
+        Privacy parameter, in [0, 1). Zero adds Laplace noise and gives pure differential privacy, at a much
+        higher cost in many columns. A positive value adds Laplace or Gaussian noise, whichever gives the shorter
+        interval. If it is Laplace noise, as in few columns, the guarantee has delta = 0. A private standard deviation
+        (except for ``tails="variance"``) and a budget with ``method="gdp"`` or "zcdp" keep Gaussian noise.
     random_state : None, int or numpy.random.Generator, default=None
         None draws exact noise from the operating system's entropy source. Any other value simulates
         reproducible noise: the result is then not private.

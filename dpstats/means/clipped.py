@@ -251,7 +251,8 @@ class ClippedMean(PrivateSize, ColumnEstimator[ClippedMeanPlan], HasMissingCodes
         Privacy parameter. Must be positive.
     delta : float, default=0.0
         Privacy parameter, in [0, 1). Zero adds Laplace noise and gives pure differential privacy. A
-        positive value adds Gaussian noise.
+        positive value adds Laplace or Gaussian noise, whichever is smaller. If it is Laplace noise, as for few columns,
+        the guarantee has delta = 0. A budget with ``method="gdp"`` or "zcdp" keeps Gaussian noise.
     random_state : None, int or numpy.random.Generator, default=None
         None draws exact noise from the operating system's entropy source. Any other value simulates
         reproducible noise: the result is then not private.

@@ -359,7 +359,8 @@ class PrivateDistribution(OneColumn[DistributionPlan], HasMissingCodes):
         Privacy parameter. Must be positive.
     delta : float, default=0.0
         Privacy parameter, in [0, 1). 0 adds Laplace noise and gives pure differential privacy. A positive value adds
-        Gaussian noise, which is smaller for many cells.
+        Laplace or Gaussian noise, whichever is smaller: Gaussian for many cells. If it is Laplace noise, the guarantee
+        has delta = 0. A budget with ``method="gdp"`` or "zcdp" keeps Gaussian noise.
     random_state : None, int or numpy.random.Generator, default=None
         None draws exact noise. Any other value simulates noise: the result is then not private.
     budget : PrivacyBudget, optional

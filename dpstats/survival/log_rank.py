@@ -204,7 +204,8 @@ class LogRankTest(_Fitted):
     epsilon : float, default=1.0
         Privacy parameter. Must be positive.
     delta : float, default=0.0
-        0 adds discrete Laplace noise, in (0, 1) Gaussian noise.
+        0 adds discrete Laplace noise. A value in (0, 1) adds Laplace or Gaussian noise, whichever is smaller. If it is
+        Laplace noise, the guarantee has delta = 0. A budget with ``method="gdp"`` or "zcdp" keeps Gaussian noise.
     random_state : None, int or numpy.random.Generator, default=None
         None draws exact noise. Any other value simulates noise: the result is then not private.
     budget : PrivacyBudget, optional

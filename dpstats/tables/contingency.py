@@ -98,8 +98,9 @@ class ContingencyTable(PrivateSize, ComparesGroups, HasEstimates, PrivateEstimat
         Privacy parameter. Must be positive.
     delta : float, default=0.0
         Privacy parameter, in [0, 1). 0 adds discrete Laplace noise of scale 2/epsilon to every cell, regardless of
-        their number: the choice for a single table. A positive value adds Gaussian noise. It is larger, but suits
-        budgets that compose many releases with ``method="gdp"`` or "zcdp".
+        their number: the choice for a single table. A positive value allows Gaussian noise, which is added
+        if it is smaller, or for a budget that composes many releases with ``method="gdp"`` or "zcdp". Otherwise the
+        guarantee has delta = 0.
     random_state : None, int or numpy.random.Generator, default=None
         None draws exact noise. Any other value simulates noise: the result is then not private.
     budget : PrivacyBudget, optional

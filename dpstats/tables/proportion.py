@@ -108,8 +108,8 @@ class PrivateProportion(PrivateSize, HasEstimates, PrivateEstimator[ProportionPl
         Privacy parameter. Must be positive.
     delta : float, default=0.0
         Privacy parameter, in [0, 1). 0 adds discrete Laplace noise of scale 1/epsilon to the count: the choice for a
-        single proportion. A positive value adds Gaussian noise. It is larger, but suits budgets that compose many
-        releases with ``method="gdp"`` or "zcdp".
+        single proportion. A positive value allows Gaussian noise, which is added if it is smaller, or for a
+        budget that composes many releases with ``method="gdp"`` or "zcdp". Otherwise the guarantee has delta = 0.
     random_state : None, int or numpy.random.Generator, default=None
         None draws exact noise. Any other value simulates noise: the result is then not private.
     budget : PrivacyBudget, optional
