@@ -254,12 +254,13 @@ class GroupMeans(_Fitted, HasMissingCodes):
         --------
         >>> from dpstats.groups import GroupMeans
         >>> print(GroupMeans(groups=["a", "b"], bounds=(0, 10)).plan(5000, 1))
-        Release plan for n = 5000, d = 1: (epsilon = 1, delta = 1e-06), one row replaced
+        Release plan for n = 5000, d = 1: (epsilon = 1, delta = 0), one row replaced
           totals of the groups, together:
-            rows: 2 numbers, Gaussian noise of scale 8.89406
-            sums about the middle: 2 numbers, Gaussian noise of scale 8.44936
-            squares about the middle: 2 numbers, Gaussian noise of scale 6.25878
-          a group of n/2 = 2500 rows: noise of its mean 0.0169 (0.0245 at a bound)
+            shares of the lower end: 2 numbers, Laplace noise of scale 2
+            shares between: 2 numbers, Laplace noise of scale 2
+            shares of the upper end: 2 numbers, Laplace noise of scale 2
+          Noise chosen: Laplace, smaller than Gaussian noise at delta = 1e-06; the guarantee has delta = 0
+          a group of n/2 = 2500 rows: noise of its mean 0.008 (0.0126 at a bound)
         """
         n, neighbors = self._check_size(n_samples), self._relation
         d = check_integer("n_features", n_features, at_least=1)

@@ -329,14 +329,14 @@ class ClippedMean(PrivateSize, ColumnEstimator[ClippedMeanPlan], HasMissingCodes
     >>> X = np.random.default_rng(0).normal([1.0, -2.0], 1.0, size=(5000, 2))
     >>> mean = ClippedMean(epsilon=1.0, delta=1e-6, bounds=(-6, 6), random_state=0).fit(X)
     >>> mean.mean_.round(2)
-    array([ 1.01, -2.  ])
+    array([ 1.01, -1.99])
     >>> low, high = mean.confidence_interval()
     >>> (high - low).round(3)
-    array([0.081, 0.08 ])
+    array([0.064, 0.065])
     >>> mean.test([1.0, 0.0]).pvalue.round(3)
-    array([0.52, 0.  ])
+    array([0.363, 0.   ])
     >>> print(mean.privacy_)
-    (epsilon = 1, delta = 1e-06), one row replaced [simulated noise, not a private release]
+    (epsilon = 1, delta = 0), one row replaced [simulated noise, not a private release]
     """
 
     bounds: Any = None
@@ -379,10 +379,11 @@ class ClippedMean(PrivateSize, ColumnEstimator[ClippedMeanPlan], HasMissingCodes
         >>> from dpstats.means import ClippedMean
         >>> plan = ClippedMean(epsilon=0.5, delta=1e-6, bounds=(-1, 1)).plan(10_000, 5)
         >>> print(plan)
-        Release plan for n = 10000, d = 5: (epsilon = 0.5, delta = 1e-06), one row replaced
+        Release plan for n = 10000, d = 5: (epsilon = 0.5, delta = 0), one row replaced
           clipped moments, together:
-            clipped mean: 5 numbers, Gaussian noise of scale 0.00360348
-            second moment about the center: 5 numbers, Gaussian noise of scale 0.00216434
+            clipped mean: 5 numbers, Laplace noise of scale 0.002
+            second moment about the center: 5 numbers, Laplace noise of scale 0.004
+          Noise chosen: Laplace, smaller than Gaussian noise at delta = 1e-06; the guarantee has delta = 0
         """
         size = self._check_size(n_samples)
         d = check_integer("n_features", n_features, at_least=1)

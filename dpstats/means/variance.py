@@ -222,12 +222,13 @@ class PrivateVariance(PrivateSize, ColumnEstimator[PrivateVariancePlan], HasMiss
         --------
         >>> from dpstats.means import PrivateVariance
         >>> print(PrivateVariance(clip=2.0, delta=1e-6).plan(1000, 3))
-        Release plan for n = 1000, d = 3: (epsilon = 1, delta = 1e-06), one row replaced
+        Release plan for n = 1000, d = 3: (epsilon = 1, delta = 0), one row replaced
           clipped moments, together:
-            clipped mean: 3 numbers, Gaussian noise of scale 0.0422077
-            second moment about the center: 3 numbers, Gaussian noise of scale 0.0337662
-            third moment about the center: 3 numbers, Gaussian noise of scale 0.241187
-            fourth moment about the center: 3 numbers, Gaussian noise of scale 0.482374
+            clipped mean: 3 numbers, Laplace noise of scale 0.0387825
+            second moment about the center: 3 numbers, Laplace noise of scale 0.0193913
+            third moment about the center: 3 numbers, Laplace noise of scale 0.221614
+            fourth moment about the center: 3 numbers, Laplace noise of scale 0.443229
+          Noise chosen: Laplace, smaller than Gaussian noise at delta = 1e-06; the guarantee has delta = 0
         """
         n, neighbors = self._check_size(n_samples), self._relation
         added = neighbors is Neighbors.ADD_OR_REMOVE_ONE

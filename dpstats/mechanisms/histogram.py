@@ -52,8 +52,9 @@ class Histogram(Mechanism):
     epsilon : float
         Greater than 0.
     delta : float, default=0.0
-        0 adds Laplace noise (whole numbers). A value in (0, 1) adds Laplace or Gaussian noise, whichever is smaller. If it
-        is Laplace noise, the guarantee has delta = 0. A budget with ``method="gdp"`` or "zcdp" keeps Gaussian noise.
+        0 adds Laplace noise (whole numbers). A value in (0, 1) adds Laplace or Gaussian noise, whichever is smaller.
+        If it is Laplace noise, the guarantee has delta = 0. A budget with ``method="gdp"`` or "zcdp" keeps Gaussian
+        noise.
     bins : sequence of numbers, optional
         In place of ``categories``: public and increasing edges of bins of numbers, declared and never read off the
         data. A bin has its lower edge and not its upper one, but for the last, which has both. With them a release also

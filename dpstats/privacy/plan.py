@@ -379,8 +379,8 @@ class Plan(Exported):
         """Facts of a summary on a guarantee that is weaker, or stronger, than it looks."""
         if not self.delta_asked:
             return []
-        words = f"smaller than Gaussian noise at this epsilon and delta = {self.delta_asked:g}"
-        return [("Noise chosen", f"Laplace, {words}; so the guarantee is stronger, delta = 0")]
+        words = f"Laplace, smaller than Gaussian noise at delta = {self.delta_asked:g}"
+        return [("Noise chosen", f"{words}; the guarantee has delta = 0")]
 
     def _size(self) -> dict[str, int]:
         """Return the public size of the data, by name."""
@@ -477,12 +477,13 @@ class ReleasePlan(Plan):
     >>> from dpstats.means import ClippedMean
     >>> plan = ClippedMean(clip=1.0, epsilon=1.0, delta=1e-6).plan(1000, 2)
     >>> print(plan)
-    Release plan for n = 1000, d = 2: (epsilon = 1, delta = 1e-06), one row replaced
+    Release plan for n = 1000, d = 2: (epsilon = 1, delta = 0), one row replaced
       clipped moments, together:
-        clipped mean: 2 numbers, Gaussian noise of scale 0.0119492
-        second moment about the center: 2 numbers, Gaussian noise of scale 0.007177
+        clipped mean: 2 numbers, Laplace noise of scale 0.004
+        second moment about the center: 2 numbers, Laplace noise of scale 0.008
+      Noise chosen: Laplace, smaller than Gaussian noise at delta = 1e-06; the guarantee has delta = 0
     >>> print(plan.guarantee)
-    (epsilon = 1, delta = 1e-06), one row replaced
+    (epsilon = 1, delta = 0), one row replaced
     """
 
     n_planned: int | None
