@@ -121,7 +121,10 @@ def test_the_rules_can_fail(tmp_path: Path) -> None:
     assert backward_arrows("dpstats.means.clipped", {"dpstats.lattice", "dpstats.means.moments"}) == []
     graph = {"a": {"b"}, "b": {"c", "d"}, "c": {"b"}, "d": set(), "e": {"a"}}
     assert circles(graph) == [["b", "c"]] and circles({"a": {"b"}, "b": set()}) == []
-    assert imported(parsed(PACKAGE / "means" / "clipped.py")) >= {"dpstats.release.session", "dpstats.lattice"}
+    assert imported(parsed(PACKAGE / "means" / "clipped.py")) >= {
+        "dpstats.release.session",
+        "dpstats.lattice",
+    }
 
 
 def private_modules_of_others(nodes: list[ast.AST]) -> list[str]:

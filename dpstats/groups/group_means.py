@@ -130,9 +130,10 @@ class GroupMeans(RatioEstimator[GroupMeansPlan]):
     epsilon : float, default=1.0
         Privacy parameter. Must be positive.
     delta : float, default=1e-6
-        Privacy parameter, in [0, 1). A positive value adds Gaussian noise, which grows with the square root of
-        the number of columns. Zero adds Laplace noise (pure privacy), which grows with the number of columns.
-        At epsilon = 1, Laplace noise is smaller for up to four columns.
+        Privacy parameter, in [0, 1). Zero adds Laplace noise (pure privacy), which grows with the number of columns.
+        A positive value allows Gaussian noise, which grows with its square root. Of the two the smaller is added. If
+        it is Laplace noise, as for up to four columns at epsilon = 1, the guarantee has delta = 0. Groups that are
+        discovered, and adjusted means, need Gaussian noise. So does a budget with ``method="gdp"`` or "zcdp".
     random_state : None, int or numpy.random.Generator, default=None
         None draws exact noise. Any other value simulates noise: the result is then not private.
     budget : PrivacyBudget, optional
@@ -250,12 +251,13 @@ class GroupMeans(RatioEstimator[GroupMeansPlan]):
         --------
         >>> from dpstats.groups import GroupMeans
         >>> print(GroupMeans(groups=["a", "b"], bounds=(0, 10)).plan(5000, 1))
-        Release plan for n = 5000, d = 1: (epsilon = 1, delta = 1e-06), one row replaced
+        Release plan for n = 5000, d = 1: (epsilon = 1, delta = 0), one row replaced
           totals of the groups, together:
-            rows: 2 numbers, Gaussian noise of scale 8.89406
-            sums about the middle: 2 numbers, Gaussian noise of scale 8.44936
-            squares about the middle: 2 numbers, Gaussian noise of scale 6.25878
-          a group of n/2 = 2500 rows: noise of its mean 0.0169 (0.0245 at a bound)
+            shares of the lower end: 2 numbers, Laplace noise of scale 2
+            shares between: 2 numbers, Laplace noise of scale 2
+            shares of the upper end: 2 numbers, Laplace noise of scale 2
+          Noise chosen: Laplace, smaller than Gaussian noise at delta = 1e-06; the guarantee has delta = 0
+          a group of n/2 = 2500 rows: noise of its mean 0.008 (0.0126 at a bound)
         """
         n, neighbors = check_size(self, n_samples), parse_neighbors(self.neighbors)
         d = check_integer("n_features", n_features, at_least=1)
@@ -274,7 +276,11 @@ class GroupMeans(RatioEstimator[GroupMeansPlan]):
         region = Region.check(self.bounds, self.bounds_are, None, 0.0, d)
         if self._discovers:
             return discovered_means_plan(region, n, d, epsilon, delta, missing, neighbors)
-        return group_means_plan(groups, region, n, d, epsilon, delta, missing, neighbors)
+        return self._smaller_noise(
+            lambda delta: group_means_plan(groups, region, n, d, epsilon, delta, missing, neighbors),
+            delta,
+            lambda plan: plan.totals_noise.total,
+        )
 
     def _schema(self) -> Schema:
         if self.by is None and self.columns is not None:

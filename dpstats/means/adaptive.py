@@ -60,6 +60,11 @@ class _Rows(NamedTuple):
     first: Any
 
 
+def _interval_reach(plan: Any) -> float:
+    """Return how far intervals reach by noise and bias, in a plan without a covariance."""
+    return float(plan.interval_reach)
+
+
 @parameters
 class AdaptiveMean(ColumnEstimator[AdaptiveMeanPlan | WhitenedMeanPlan]):
     """Private mean of rows whose location is known only roughly.
@@ -117,8 +122,10 @@ class AdaptiveMean(ColumnEstimator[AdaptiveMeanPlan | WhitenedMeanPlan]):
     epsilon : float, default=1.0
         Privacy parameter. Must be positive.
     delta : float, default=1e-6
-        Privacy parameter, in [0, 1). A positive value adds Gaussian noise. Zero adds Laplace noise and gives pure
-        differential privacy, at a much higher cost in many columns.
+        Privacy parameter, in [0, 1). Zero adds Laplace noise and gives pure differential privacy, at a much
+        higher cost in many columns. A positive value adds Laplace or Gaussian noise, whichever gives the shorter
+        interval. If it is Laplace noise, as in few columns, the guarantee has delta = 0. A private standard deviation
+        (except for ``tails="variance"``) and a budget with ``method="gdp"`` or "zcdp" keep Gaussian noise.
     random_state : None, int or numpy.random.Generator, default=None
         None draws exact noise from the operating system's entropy source. Any other value simulates
         reproducible noise: the result is then not private.
@@ -286,9 +293,11 @@ class AdaptiveMean(ColumnEstimator[AdaptiveMeanPlan | WhitenedMeanPlan]):
         if private_cov and not fallback:
             return self._plan_whitened(n, d, shape)
         norm2, reach2 = shape.largest_norm2(bound, d), float(np.max(reach)) ** 2
-        law, exponent = ("gaussian", 1) if delta > 0 else ("laplace", 2)
 
-        def plan_bits(bits: int) -> tuple[Staging, tuple[NormedLattice, ...], tuple[Stage | JointStage, ...]]:
+        def plan_bits(
+            delta: float, bits: int
+        ) -> tuple[Staging, tuple[NormedLattice, ...], tuple[Stage | JointStage, ...]]:
+            law, exponent = ("gaussian", 1) if delta > 0 else ("laplace", 2)
             # The stages' shares divide the whole budget: compute its noise on a ball of radius 1.
             ball = BallLattice.build(1.0, 0.0, d, bits=bits)
             (whole,) = additive_stages([sum_integers("", ball, ball.spacing / n)], epsilon, delta)
@@ -313,25 +322,32 @@ class AdaptiveMean(ColumnEstimator[AdaptiveMeanPlan | WhitenedMeanPlan]):
                 integers.append(joint_integers(name, lattice, radius, step, n, share, count, law))
             return staging, lattices, additive_stages(integers, epsilon, delta)
 
-        staging, lattices, stages = finest(plan_bits)
-        return AdaptiveMeanPlan(
-            stages,
-            PrivacyGuarantee(epsilon, delta),
-            n,
-            d,
-            lattices=lattices,
-            staging=staging,
-            prior=1 / norm2,
-            middle=frozen(middle),
-            bound=frozen(bound),
-            hard=hard,
-            std=frozen(shape.std),
-            private_std=private_std,
-            shape=shape,
-            tails=tails,
-            missing=missing,
-            fallback=fallback,
-        )
+        def plan_at(delta: float) -> AdaptiveMeanPlan:
+            staging, lattices, stages = finest(lambda bits: plan_bits(delta, bits))
+            return AdaptiveMeanPlan(
+                stages,
+                PrivacyGuarantee(epsilon, delta),
+                n,
+                d,
+                lattices=lattices,
+                staging=staging,
+                prior=1 / norm2,
+                middle=frozen(middle),
+                bound=frozen(bound),
+                hard=hard,
+                std=frozen(shape.std),
+                private_std=private_std,
+                shape=shape,
+                tails=tails,
+                missing=missing,
+                fallback=fallback,
+            )
+
+        if private_std and tails != "variance":
+            # Balls follow the released standard deviation, which has more noise under Laplace noise than the mean.
+            return plan_at(delta)
+        # The interval decides, because balls are larger under Laplace noise and clipped rows are counted less exactly.
+        return self._smaller_noise(plan_at, delta, _interval_reach)
 
     def _keeps_columns(self, n: int, d: int) -> str:
         """Return a reason not to release the covariance, from public facts; empty if there is none."""

@@ -93,7 +93,7 @@ class AdaptiveMeanPlan(DeclaredBox, ReleasePlan):
 
     def notes(self) -> list[str]:
         """Return the facts as text, one line each."""
-        error, half = self._planned()
+        error, half = self.bound_errors()
         notes = [self.fallback] if self.fallback else []
         notes += [
             f"assumes that {self.assumption}",
@@ -113,12 +113,17 @@ class AdaptiveMeanPlan(DeclaredBox, ReleasePlan):
             )
         return notes + self.warnings()
 
-    def _planned(self) -> tuple[float, float]:
+    def bound_errors(self) -> tuple[float, float]:
         """Return bounds on the error of a column and on the half-width of its interval, whitened."""
         random = math.sqrt(self.sampling_variance + self.noise_variance)
         half = random * float(biased_normal_quantile(0.025, self.bias / random))
         most = float(np.max(self.half / self.stds))
         return min(math.hypot(random, self.bias), most / math.sqrt(3)), min(half, most)
+
+    @property
+    def interval_reach(self) -> float:
+        """Half-width of an interval, and how far clipped rows that nobody notices can move the mean, whitened."""
+        return self.bound_errors()[1] + (0.0 if self.screen is None else self.screen.unnoticed[1])
 
     def warnings(self) -> list[str]:
         """Return the reasons to reconsider the plan before any budget is spent."""

@@ -166,6 +166,12 @@ _COUNT_WEIGHT = {"gaussian": math.sqrt(0.1), "laplace": 0.05}
 """Weight of the count of clipped entries, which adds 1.2% and 2.5% to the noise of the mean."""
 
 
+def _totals_noise(plan: ClippedMeanPlan) -> Any:
+    """Return the noise of the total of all rows, in half-widths of the bounds."""
+    assert plan.totals is not None
+    return plan.totals.noise(plan.totals_stage).total
+
+
 _ONE_GROUP = {
     "std": "private",
     "clip_norm": "linf",
@@ -287,7 +293,8 @@ class ClippedMean(ColumnEstimator[ClippedMeanPlan]):
         Privacy parameter. Must be positive.
     delta : float, default=0.0
         Privacy parameter, in [0, 1). Zero adds Laplace noise and gives pure differential privacy. A
-        positive value adds Gaussian noise.
+        positive value adds Laplace or Gaussian noise, whichever is smaller. If it is Laplace noise, as for few columns,
+        the guarantee has delta = 0. A budget with ``method="gdp"`` or "zcdp" keeps Gaussian noise.
     random_state : None, int or numpy.random.Generator, default=None
         None draws exact noise from the operating system's entropy source. Any other value simulates
         reproducible noise: the result is then not private.
@@ -365,14 +372,14 @@ class ClippedMean(ColumnEstimator[ClippedMeanPlan]):
     >>> X = np.random.default_rng(0).normal([1.0, -2.0], 1.0, size=(5000, 2))
     >>> mean = ClippedMean(epsilon=1.0, delta=1e-6, bounds=(-6, 6), random_state=0).fit(X)
     >>> mean.mean_.round(2)
-    array([ 1.01, -2.  ])
+    array([ 1.01, -1.99])
     >>> low, high = mean.confidence_interval()
     >>> (high - low).round(3)
-    array([0.081, 0.08 ])
+    array([0.064, 0.065])
     >>> mean.test([1.0, 0.0]).pvalue.round(3)
-    array([0.52, 0.  ])
+    array([0.363, 0.   ])
     >>> print(mean.privacy_)
-    (epsilon = 1, delta = 1e-06), one row replaced [simulated noise, not a private release]
+    (epsilon = 1, delta = 0), one row replaced [simulated noise, not a private release]
     """
 
     bounds: Any = None
@@ -416,10 +423,11 @@ class ClippedMean(ColumnEstimator[ClippedMeanPlan]):
         >>> from dpstats.means import ClippedMean
         >>> plan = ClippedMean(epsilon=0.5, delta=1e-6, bounds=(-1, 1)).plan(10_000, 5)
         >>> print(plan)
-        Release plan for n = 10000, d = 5: (epsilon = 0.5, delta = 1e-06), one row replaced
+        Release plan for n = 10000, d = 5: (epsilon = 0.5, delta = 0), one row replaced
           clipped moments, together:
-            clipped mean: 5 numbers, Gaussian noise of scale 0.00360348
-            second moment about the center: 5 numbers, Gaussian noise of scale 0.00216434
+            clipped mean: 5 numbers, Laplace noise of scale 0.002
+            second moment about the center: 5 numbers, Laplace noise of scale 0.004
+          Noise chosen: Laplace, smaller than Gaussian noise at delta = 1e-06; the guarantee has delta = 0
         """
         size = check_size(self, n_samples)
         d = check_integer("n_features", n_features, at_least=1)
@@ -430,9 +438,12 @@ class ClippedMean(ColumnEstimator[ClippedMeanPlan]):
         share = check_real("std_share", self.std_share, above=0, below=1)
         counts = check_flag("clipped_share", self.clipped_share)
         region = Region.check(self.bounds, self.bounds_are, self.clip, self.center, d)
-        law = "laplace" if delta == 0 else "gaussian"
         if has_private_size(self):
-            return self._plan_totals(region, size, d, epsilon, delta, missing)
+            return self._smaller_noise(
+                lambda delta: self._plan_totals(region, size, d, epsilon, delta, missing),
+                delta,
+                _totals_noise,
+            )
         assert size is not None
         n, estimates = size, _estimates_std(self.std)
         if missing == "drop" and not estimates:
@@ -444,7 +455,8 @@ class ClippedMean(ColumnEstimator[ClippedMeanPlan]):
             allowed = "greater than 0 with missing='drop' and clip_norm='l2'"
             raise refuse("delta", given=delta, allowed=allowed, remedy="Set delta, or clip_norm='linf'.")
 
-        def stages(bits: int) -> tuple[RowLattice, Weights, tuple[Stage | JointStage, ...]]:
+        def stages(delta: float, bits: int) -> tuple[RowLattice, Weights, tuple[Stage | JointStage, ...]]:
+            law = "laplace" if delta == 0 else "gaussian"
             lattice = self._lattice(region, d, bits)
             free = lattice.free_squares("l1" if law == "laplace" else "l2")
             if estimates and free is None:
@@ -465,20 +477,25 @@ class ClippedMean(ColumnEstimator[ClippedMeanPlan]):
             )
             return lattice, weights, made
 
-        lattice, weights, plan_stages = finest(stages)
-        return ClippedMeanPlan(
-            plan_stages,
-            PrivacyGuarantee(epsilon, delta),
-            n,
-            d,
-            lattice=lattice,
-            region=region,
-            weights=weights,
-            clip_norm=self.clip_norm,
-            calibration=calibration,
-            missing=missing,
-            std=None if std is None else frozen(std),
-        )
+        def plan_at(delta: float) -> ClippedMeanPlan:
+            lattice, weights, plan_stages = finest(lambda bits: stages(delta, bits))
+            return ClippedMeanPlan(
+                plan_stages,
+                PrivacyGuarantee(epsilon, delta),
+                n,
+                d,
+                lattice=lattice,
+                region=region,
+                weights=weights,
+                clip_norm=self.clip_norm,
+                calibration=calibration,
+                missing=missing,
+                std=None if std is None else frozen(std),
+            )
+
+        if calibration == "textbook" or (missing == "drop" and self.clip_norm == "l2"):
+            return plan_at(delta)  # Gaussian noise by name, or because Laplace noise has no such plan.
+        return self._smaller_noise(plan_at, delta, lambda plan: plan.mean_noise)
 
     def _plan_totals(
         self, region: Region, n: int | None, d: int, epsilon: float, delta: float, missing: str

@@ -146,7 +146,8 @@ class PrivateVariance(ColumnEstimator[PrivateVariancePlan]):
         Privacy parameter. Must be positive.
     delta : float, default=0.0
         Privacy parameter, in [0, 1). Zero adds Laplace noise and gives pure differential privacy. A
-        positive value adds Gaussian noise.
+        positive value adds Laplace or Gaussian noise, whichever is smaller. If it is Laplace noise, as for few columns,
+        the guarantee has delta = 0. A budget with ``method="gdp"`` or "zcdp" keeps Gaussian noise.
     random_state : None, int or numpy.random.Generator, default=None
         None draws exact noise from the operating system's entropy source. Any other value simulates
         reproducible noise: the result is then not private.
@@ -222,12 +223,13 @@ class PrivateVariance(ColumnEstimator[PrivateVariancePlan]):
         --------
         >>> from dpstats.means import PrivateVariance
         >>> print(PrivateVariance(clip=2.0, delta=1e-6).plan(1000, 3))
-        Release plan for n = 1000, d = 3: (epsilon = 1, delta = 1e-06), one row replaced
+        Release plan for n = 1000, d = 3: (epsilon = 1, delta = 0), one row replaced
           clipped moments, together:
-            clipped mean: 3 numbers, Gaussian noise of scale 0.0422077
-            second moment about the center: 3 numbers, Gaussian noise of scale 0.0337662
-            third moment about the center: 3 numbers, Gaussian noise of scale 0.241187
-            fourth moment about the center: 3 numbers, Gaussian noise of scale 0.482374
+            clipped mean: 3 numbers, Laplace noise of scale 0.0387825
+            second moment about the center: 3 numbers, Laplace noise of scale 0.0193913
+            third moment about the center: 3 numbers, Laplace noise of scale 0.221614
+            fourth moment about the center: 3 numbers, Laplace noise of scale 0.443229
+          Noise chosen: Laplace, smaller than Gaussian noise at delta = 1e-06; the guarantee has delta = 0
         """
         n, neighbors = check_size(self, n_samples), parse_neighbors(self.neighbors)
         added = neighbors is Neighbors.ADD_OR_REMOVE_ONE
@@ -237,17 +239,17 @@ class PrivateVariance(ColumnEstimator[PrivateVariancePlan]):
         interval = check_choice("interval", self.interval, ["moments", "normal", "bounded"])
         about = check_choice("about", self.about, ["mean", "center"])
         region = Region.check(self.bounds, self.bounds_are, self.clip, self.center, d)
-        law = "laplace" if delta == 0 else "gaussian"
-        powers: tuple[float, ...] = (1.0, _SQUARES_WEIGHT[law]) if about == "mean" else (0.0, 1.0)
-        if interval == "moments":
-            # About a center that is not the mean the third moment does not enter.
-            powers += (_HIGHER_WEIGHT if about == "mean" else 0.0, _HIGHER_WEIGHT)
         if (missing == "drop" or added) and interval == "normal":
             option = "neighbors='add_or_remove'" if added else "missing='drop'"
             allowed = f"'moments' or 'bounded' with {option}, under which degrees of freedom are private"
             raise refuse("interval", given=interval, allowed=allowed, remedy="Set interval='moments'.")
 
-        def stages(bits: int) -> tuple[RowLattice, Weights, tuple[Stage | JointStage, ...]]:
+        def stages(delta: float, bits: int) -> tuple[RowLattice, Weights, tuple[Stage | JointStage, ...]]:
+            law = "laplace" if delta == 0 else "gaussian"
+            powers: tuple[float, ...] = (1.0, _SQUARES_WEIGHT[law]) if about == "mean" else (0.0, 1.0)
+            if interval == "moments":
+                # About a center that is not the mean the third moment does not enter.
+                powers += (_HIGHER_WEIGHT if about == "mean" else 0.0, _HIGHER_WEIGHT)
             lattice = BoxLattice.build(region.clip, region.center, d, common=False, bits=bits)
             norm, rows = "l1" if law == "laplace" else "l2", _ROWS_WEIGHT[law] if added else 0.0
             if missing == "drop" and not added:
@@ -256,19 +258,22 @@ class PrivateVariance(ColumnEstimator[PrivateVariancePlan]):
             items = [weights.integers(lattice, 1 if added or n is None else n, law, neighbors=neighbors)]
             return lattice, weights, additive_stages(items, epsilon, delta, neighbors=neighbors)
 
-        lattice, weights, made = finest(stages)
-        return PrivateVariancePlan(
-            made,
-            PrivacyGuarantee(epsilon, delta, neighbors),
-            n,
-            d,
-            lattice=lattice,
-            region=region,
-            weights=weights,
-            about=about,
-            interval=interval,
-            missing=missing,
-        )
+        def plan_at(delta: float) -> PrivateVariancePlan:
+            lattice, weights, made = finest(lambda bits: stages(delta, bits))
+            return PrivateVariancePlan(
+                made,
+                PrivacyGuarantee(epsilon, delta, neighbors),
+                n,
+                d,
+                lattice=lattice,
+                region=region,
+                weights=weights,
+                about=about,
+                interval=interval,
+                missing=missing,
+            )
+
+        return self._smaller_noise(plan_at, delta, lambda plan: plan.noise(SQUARES).std)
 
     def _read(self, rows: Rows, plan: PrivateVariancePlan) -> Mapping[str, Any]:
         moments = plan.lattice.row_moments(rows, powers=len(plan.weights.powers), missing=plan.missing)

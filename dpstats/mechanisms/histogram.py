@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -26,7 +27,7 @@ from dpstats.privacy.events import Event
 from dpstats.privacy.guarantee import Neighbors, PrivacyGuarantee, parse_neighbors
 from dpstats.privacy.plan import Plan
 from dpstats.privacy.stages import KeyCounts, Stage
-from dpstats.release.additive import Integers, additive_stages, count_discovery
+from dpstats.release.additive import Integers, additive_stages, count_discovery, smaller_noise
 from dpstats.release.charges import state_charges
 from dpstats.release.witness import Mechanism
 
@@ -51,7 +52,9 @@ class Histogram(Mechanism):
     epsilon : float
         Greater than 0.
     delta : float, default=0.0
-        0 adds Laplace noise (whole numbers); in (0, 1) Gaussian noise.
+        0 adds Laplace noise (whole numbers). A value in (0, 1) adds Laplace or Gaussian noise, whichever is smaller.
+        If it is Laplace noise, the guarantee has delta = 0. A budget with ``method="gdp"`` or "zcdp" keeps Gaussian
+        noise.
     bins : sequence of numbers, optional
         In place of ``categories``: public and increasing edges of bins of numbers, declared and never read off the
         data. A bin has its lower edge and not its upper one, but for the last, which has both. With them a release also
@@ -144,13 +147,13 @@ class Histogram(Mechanism):
                     "max_rows", allowed="None for categories='discover'", remedy="Declare the categories."
                 )
         word = "row" if max_rows is None else called
-        super().__init__(PrivacyGuarantee(epsilon, delta, relation, unit=word), random_state, budget)
+        asked = PrivacyGuarantee(epsilon, delta, relation, unit=word)
         if self._categories is None:
-            self._plan = self._planned(found_stage(self._guarantee))
+            plan = Plan((found_stage(asked),), asked)
         else:
-            self._plan = self._planned(
-                count_stage(len(self._categories), self._guarantee, max_rows=max_rows or 1)
-            )
+            plan = _plan_counts(len(self._categories), asked, max_rows or 1, budget)
+        super().__init__(plan.target, random_state, budget)
+        self._plan = replace(plan, target=self._guarantee)
 
     @property
     def categories(self) -> tuple[Any, ...]:
@@ -331,6 +334,16 @@ class _Truths:
 
     def __len__(self) -> int:
         return 1
+
+
+def _plan_counts(size: int, asked: PrivacyGuarantee, max_rows: int, budget: Any) -> Plan:
+    """Return the plan of counts with the smaller noise that a guarantee allows."""
+
+    def plan_at(delta: float) -> Plan:
+        guarantee = replace(asked, delta=delta)
+        return Plan((count_stage(size, guarantee, max_rows=max_rows),), guarantee)
+
+    return smaller_noise(plan_at, asked.delta, lambda plan: plan.noise(_COUNTS).std, budget)
 
 
 def count_stage(size: int, guarantee: PrivacyGuarantee, name: str = _COUNTS, *, max_rows: int = 1) -> Stage:

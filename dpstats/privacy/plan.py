@@ -222,7 +222,10 @@ class Plan(Reported):
     stages : tuple of Stage, JointStage, Selection, Responses, Comparisons, Coins or Shuffle
         Stages in the order of their release.
     target : PrivacyGuarantee
-        The requested guarantee.
+        The guarantee that the plan keeps.
+    delta_asked : float, default=0.0
+        The requested delta, if Laplace noise of the same epsilon is smaller than Gaussian noise. The target then has
+        delta = 0, which is a stronger guarantee.
 
     Examples
     --------
@@ -234,6 +237,7 @@ class Plan(Reported):
 
     stages: tuple[AnyStage, ...]
     target: PrivacyGuarantee
+    delta_asked: float = field(default=0.0, kw_only=True, repr=False)
 
     _free: ClassVar[frozenset[str]] = frozenset()
     """Fields that do not affect the cost. `having` may change them."""
@@ -372,8 +376,11 @@ class Plan(Reported):
 
     @property
     def cautions(self) -> list[tuple[str, str]]:
-        """Facts of a summary on a guarantee that is weaker than it looks."""
-        return []
+        """Facts of a summary on a guarantee that is weaker, or stronger, than it looks."""
+        if not self.delta_asked:
+            return []
+        words = f"Laplace, smaller than Gaussian noise at delta = {self.delta_asked:g}"
+        return [("Noise chosen", f"{words}; the guarantee has delta = 0")]
 
     def _size(self) -> dict[str, int]:
         """Return the public size of the data, by name."""
@@ -385,6 +392,7 @@ class Plan(Reported):
             **self.facts(),
             **self._size(),
             "privacy": self.guarantee.to_dict(),
+            **({"delta_asked": self.delta_asked} if self.delta_asked else {}),
             "selections": [stage.facts() for stage in self.selections],
             "stages": [stage.facts() for stage in self._listed if stage not in self.selections],
             "notes": self.notes(),
@@ -424,8 +432,13 @@ class Plan(Reported):
         )
 
     def __str__(self) -> str:
+        stages = [f"  {stage.describe()}" for stage in self._listed]
         return "\n".join(
-            [f"Release plan: {self.guarantee}", *(f"  {stage.describe()}" for stage in self._listed)]
+            [
+                f"Release plan: {self.guarantee}",
+                *stages,
+                *(f"  {name}: {words}" for name, words in self.cautions),
+            ]
         )
 
 
@@ -464,12 +477,13 @@ class ReleasePlan(Plan):
     >>> from dpstats.means import ClippedMean
     >>> plan = ClippedMean(clip=1.0, epsilon=1.0, delta=1e-6).plan(1000, 2)
     >>> print(plan)
-    Release plan for n = 1000, d = 2: (epsilon = 1, delta = 1e-06), one row replaced
+    Release plan for n = 1000, d = 2: (epsilon = 1, delta = 0), one row replaced
       clipped moments, together:
-        clipped mean: 2 numbers, Gaussian noise of scale 0.0119492
-        second moment about the center: 2 numbers, Gaussian noise of scale 0.007177
+        clipped mean: 2 numbers, Laplace noise of scale 0.004
+        second moment about the center: 2 numbers, Laplace noise of scale 0.008
+      Noise chosen: Laplace, smaller than Gaussian noise at delta = 1e-06; the guarantee has delta = 0
     >>> print(plan.guarantee)
-    (epsilon = 1, delta = 1e-06), one row replaced
+    (epsilon = 1, delta = 0), one row replaced
     """
 
     n_planned: int | None
@@ -566,10 +580,10 @@ class ReleasePlan(Plan):
 
     @property
     def cautions(self) -> list[tuple[str, str]]:
-        """Whether delta is so large that a release which publishes a row, drawn at random, has the same guarantee."""
+        """Facts on delta: it is so large that publishing a random row has the same guarantee, or it is not used."""
         n, delta = self.n_planned if self.has_private_size else self.n_given, self.target.delta
         if n is None or n * delta < 1:
-            return []
+            return super().cautions
         words = f"delta = {delta:g} is not below 1/n ({n:,} rows), so it allows to publish a whole row"
         return [("Caution", f"{words}; use a smaller delta")]
 

@@ -359,7 +359,8 @@ class PrivateDistribution(OneColumn[DistributionPlan]):
         Privacy parameter. Must be positive.
     delta : float, default=0.0
         Privacy parameter, in [0, 1). 0 adds Laplace noise and gives pure differential privacy. A positive value adds
-        Gaussian noise, which is smaller for many cells.
+        Laplace or Gaussian noise, whichever is smaller: Gaussian for many cells. If it is Laplace noise, the guarantee
+        has delta = 0. A budget with ``method="gdp"`` or "zcdp" keeps Gaussian noise.
     random_state : None, int or numpy.random.Generator, default=None
         None draws exact noise. Any other value simulates noise: the result is then not private.
     budget : PrivacyBudget, optional
@@ -446,12 +447,16 @@ class PrivateDistribution(OneColumn[DistributionPlan]):
         height = height_of(grid.points if grid.declared else grid.steps)
         # A replaced row leaves one node of every level below the root and enters another. A row that becomes missing
         # also leaves the root, but enters no node: this is not a larger change.
-        bits = 0 if delta == 0 else _FRACTION_BITS
         size = (2 << height) - 2 + (missing == "drop")
-        item = Integers(COUNTS, size, 2.0**-bits, 2 * height << bits, isqrt_up(2 * height << 2 * bits))
-        return DistributionPlan(
-            additive_stages([item], epsilon, delta), PrivacyGuarantee(epsilon, delta), n, 1, grid, missing
-        )
+
+        def plan_at(delta: float) -> DistributionPlan:
+            bits = 0 if delta == 0 else _FRACTION_BITS
+            item = Integers(COUNTS, size, 2.0**-bits, 2 * height << bits, isqrt_up(2 * height << 2 * bits))
+            return DistributionPlan(
+                additive_stages([item], epsilon, delta), PrivacyGuarantee(epsilon, delta), n, 1, grid, missing
+            )
+
+        return self._smaller_noise(plan_at, delta, lambda plan: plan.noise(COUNTS).std)
 
     def _read(self, rows: Rows, plan: DistributionPlan) -> dict[str, NDArray[np.int64]]:
         places = finite_places(rows.whole().X, plan.grid, not plan.grid.declared, plan.missing)

@@ -6,11 +6,13 @@ Proofs: docs/proofs/laplace.md and docs/proofs/gaussian.md.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import TypeVar, overload
+from typing import Any, TypeVar, overload
 
-from dpstats.errors import NotPrivate, ScaleOutOfRange, refuse
+import numpy as np
+
+from dpstats.errors import DPStatsError, NotPrivate, ScaleOutOfRange, refuse
 from dpstats.privacy.events import lattice_slack
 from dpstats.privacy.gaussian import (
     LARGEST_LATTICE_SHARE,
@@ -21,6 +23,7 @@ from dpstats.privacy.gaussian import (
     zcdp_rho,
 )
 from dpstats.privacy.guarantee import Neighbors, PrivacyGuarantee, quotient_up
+from dpstats.privacy.plan import Plan
 from dpstats.privacy.stages import Block, Discovery, JointStage, KeyCounts, Stage
 from dpstats.privacy.stages.selection import count_keys
 from dpstats.release.noise import MIN_SCALE, check_scale
@@ -140,6 +143,46 @@ def additive_stages(
     return tuple(
         item.stage(noise, scale, neighbors, concentrated) for item, scale in zip(items, scales, strict=True)
     )
+
+
+Planned = TypeVar("Planned", bound=Plan)
+
+_ADDS_SQUARES = ("gdp", "zcdp")
+"""Methods of a budget under which Gaussian noise of (epsilon, delta) costs less than a pure release of epsilon."""
+
+
+def smaller_noise(
+    plan_at: Callable[[float], Planned], delta: float, noise: Callable[[Planned], Any], budget: Any = None
+) -> Planned:
+    """Return the plan with the smaller noise: Laplace noise at delta = 0, or Gaussian noise at ``delta``.
+
+    The choice is a function of public facts, so either plan keeps (epsilon, delta): docs/proofs/session.md.
+
+    Parameters
+    ----------
+    plan_at : callable
+        Maps a delta to the plan at that delta. At 0 the noise is Laplace, otherwise Gaussian. It may refuse 0.
+    delta : float
+        The requested delta.
+    noise : callable
+        Maps a plan to the standard deviations of the noise in the estimate that its reader wants.
+    budget : PrivacyBudget, optional
+        A budget that adds up squares keeps Gaussian noise, which it charges less for than for a pure release.
+    """
+    asked = plan_at(delta)
+    if delta == 0 or getattr(budget, "method", "basic") in _ADDS_SQUARES:
+        return asked
+    try:
+        pure = plan_at(0.0)
+    except DPStatsError:  # An option, or a lattice, that Laplace noise does not have.
+        return asked
+    if _total_square(noise(pure)) > _total_square(noise(asked)):
+        return asked
+    return replace(pure, delta_asked=delta)
+
+
+def _total_square(values: Any) -> float:
+    return float(np.sum(np.square(np.asarray(values, dtype=np.float64))))
 
 
 def _drawable(item: Integers | JointIntegers, scale: float) -> float:

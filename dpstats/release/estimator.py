@@ -32,6 +32,7 @@ from dpstats.inference.results import ConfidenceInterval, Summary, about_missing
 from dpstats.privacy.budget import PrivacyBudget, check_budget
 from dpstats.privacy.guarantee import PrivacyGuarantee
 from dpstats.privacy.plan import Counted, ReleasePlan
+from dpstats.release.additive import smaller_noise
 from dpstats.release.charges import state_charges
 from dpstats.release.noise import noise_source
 from dpstats.release.private_size import (
@@ -222,6 +223,8 @@ class PrivateEstimator(Reported, BaseEstimator, Generic[Plan]):
     """The parameters of the fit, as `told_parameters` describes them."""
 
     _min_samples = 2
+    _noise_is_chosen = False
+    """Whether ``delta`` alone decides between Laplace and Gaussian noise, because an earlier plan has compared them."""
     _per_column: tuple[str, ...] = ()
     """Parameters that may have an entry per column. A fit matches their labels with the names of the columns.
     """
@@ -257,6 +260,12 @@ class PrivateEstimator(Reported, BaseEstimator, Generic[Plan]):
         """Return the treatment of missing entries, "error", "drop" or one of ``others``, and check their codes."""
         check_codes(getattr(self, "missing_codes", None))
         return check_missing(getattr(self, "missing", "error"), ["error", "drop", *others])
+
+    def _smaller_noise(
+        self, plan_at: Callable[[float], Plan], delta: float, noise: Callable[[Plan], Any]
+    ) -> Plan:
+        """Return the plan with the smaller noise of an estimate: see `smaller_noise`."""
+        return plan_at(delta) if self._noise_is_chosen else smaller_noise(plan_at, delta, noise, self.budget)
 
     def _fill(self, d: int) -> Any:
         """Return a public row that a sample of complete rows is filled with, if too few rows are complete."""
@@ -331,7 +340,7 @@ class PrivateEstimator(Reported, BaseEstimator, Generic[Plan]):
             if budget is not None:
                 budget.check(plan.for_data(unit, noise.simulated))
         plan, reader, label = plan.for_data(unit, noise.simulated), self, type(self).__name__
-        counted = plan.counted
+        counted, asked = plan.counted, plan.delta_asked
         if counted is not None:
             session_of(plan, noise, budget, label).check()  # the whole plan, before its count is charged
             session = session_of(counted.plan, noise, budget, f"{label}: {ROWS}")
@@ -339,7 +348,10 @@ class PrivateEstimator(Reported, BaseEstimator, Generic[Plan]):
                 complete = release_count(rows, session)
                 size = _usable(self, counted.plan, complete)
                 reader = _on_sample(planner, planner.epsilon - counted.plan.target.epsilon)
+                # The noise that was charged, whatever the size of the sample.
+                reader.__dict__.update(delta=counted.target.delta, _noise_is_chosen=True)
                 plan = _plan_sample(reader, size, plan.n_samples, schema.width(d))
+                plan = replace(plan, delta_asked=asked)
                 orders = order_rows(noise, [n, plan.n_samples])
                 rows = sample_complete(rows.whole(), orders, planner._fill(d))
             plan = plan.for_data(unit, noise.simulated)

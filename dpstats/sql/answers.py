@@ -37,6 +37,7 @@ from dpstats.release.additive import (
     additive_stages,
     count_discovery,
     discovery_stage,
+    smaller_noise,
 )
 from dpstats.release.noise import check_scale
 from dpstats.release.session import Session
@@ -275,27 +276,20 @@ def exact_plan(query: Query, guarantee: PrivacyGuarantee) -> SQLPlan:
 def public_plan(query: Query, moved: int, guarantee: PrivacyGuarantee) -> SQLPlan:
     """Return the plan of an answer with a sensitivity of at most ``moved`` steps, for any private tables."""
     size = query.cells * query.measure.parts
-    pure = replace(guarantee, delta=0.0)
-    relation = guarantee.neighbors
-    stages = additive_stages(
-        [Integers(ANSWER, size, 1.0, max(moved, 1), max(moved, 1))],
-        guarantee.epsilon,
-        0.0,
-        neighbors=relation,
-    )
-    if guarantee.delta and isinstance(query.measure, Several):
+    most = far = max(moved, 1)
+    if isinstance(query.measure, Several):
         # In l2 columns move less than they add up to: many of them have less Gaussian noise.
         times = max(moved // query.moved, 1)
         far = math.isqrt(times**2 * query.measure.moved_squared(query.added) - 1) + 1
-        normal = additive_stages(
-            [Integers(ANSWER, size, 1.0, max(moved, 1), far)],
-            guarantee.epsilon,
-            guarantee.delta,
-            neighbors=relation,
-        )
-        if normal[0].noise_std < stages[0].noise_std:
-            return SQLPlan(normal, guarantee, query)
-    return SQLPlan(stages, pure, query)
+
+    def plan_at(delta: float) -> SQLPlan:
+        integers = Integers(ANSWER, size, 1.0, most, far)
+        stages = additive_stages([integers], guarantee.epsilon, delta, neighbors=guarantee.neighbors)
+        return SQLPlan(stages, replace(guarantee, delta=delta), query)
+
+    if not isinstance(query.measure, Several):
+        return plan_at(0.0)
+    return smaller_noise(plan_at, guarantee.delta, lambda plan: plan.noise(ANSWER).std)
 
 
 def discovery_plan(query: Query, guarantee: PrivacyGuarantee) -> SQLPlan:

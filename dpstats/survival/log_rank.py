@@ -196,7 +196,8 @@ class LogRankTest(HasResult[LogRankResult], SurvivalEstimator[LogRankPlan]):
     epsilon : float, default=1.0
         Privacy parameter. Must be positive.
     delta : float, default=0.0
-        0 adds discrete Laplace noise, in (0, 1) Gaussian noise.
+        0 adds discrete Laplace noise. A value in (0, 1) adds Laplace or Gaussian noise, whichever is smaller. If it is
+        Laplace noise, the guarantee has delta = 0. A budget with ``method="gdp"`` or "zcdp" keeps Gaussian noise.
     random_state : None, int or numpy.random.Generator, default=None
         None draws exact noise. Any other value simulates noise: the result is then not private.
     budget : PrivacyBudget, optional
@@ -293,22 +294,29 @@ class LogRankTest(HasResult[LogRankResult], SurvivalEstimator[LogRankPlan]):
         others = check_choice("unknown", self.unknown, ["error", "ignore"]) == "ignore"
         n_cells = len(groups) + others
         check_cells(len(edges) - 1, 1, n_cells)
-        strength = n * (FIRST_SHARE if delta == 0 else FIRST_SHARE**0.5) * noise_strength(epsilon, delta)
-        share = _POSITION_SHARE if not discrete and strength >= _LEAST_STRENGTH * (len(edges) - 1) else 0.0
-        levels = levels_for(len(edges) - 1, 1, delta == 0, share, True)
 
-        def made(cells: Cells) -> LogRankPlan:
-            cells = replace(cells, others=others)
-            items = [
-                replace(levels.integers(cells), share=FIRST_SHARE),
-                residual_integers(len(groups), cells.bits + _FINER, 1 - FIRST_SHARE),
-            ]
-            stages = additive_stages(items, epsilon, delta)
-            guarantee = PrivacyGuarantee(epsilon, delta)
-            return LogRankPlan(stages, guarantee, n, 1, cells=cells, groups=groups, rho=rho, gamma=gamma)
+        def plan_at(delta: float) -> LogRankPlan:
+            strength = n * (FIRST_SHARE if delta == 0 else FIRST_SHARE**0.5) * noise_strength(epsilon, delta)
+            fine = not discrete and strength >= _LEAST_STRENGTH * (len(edges) - 1)
+            share = _POSITION_SHARE if fine else 0.0
+            levels = levels_for(len(edges) - 1, 1, delta == 0, share, True)
 
-        found: LogRankPlan = finest_cells(edges, 1, n_cells, made, discrete=discrete, position_share=share)
-        return found
+            def made(cells: Cells) -> LogRankPlan:
+                cells = replace(cells, others=others)
+                items = [
+                    replace(levels.integers(cells), share=FIRST_SHARE),
+                    residual_integers(len(groups), cells.bits + _FINER, 1 - FIRST_SHARE),
+                ]
+                stages = additive_stages(items, epsilon, delta)
+                guarantee = PrivacyGuarantee(epsilon, delta)
+                return LogRankPlan(stages, guarantee, n, 1, cells=cells, groups=groups, rho=rho, gamma=gamma)
+
+            found: LogRankPlan = finest_cells(
+                edges, 1, n_cells, made, discrete=discrete, position_share=share
+            )
+            return found
+
+        return self._smaller_noise(plan_at, delta, lambda plan: plan.residual_stage.noise_std)
 
     def _read(self, rows: Rows, plan: LogRankPlan) -> _Private:
         # The first pass finds bad rows, before the charge.

@@ -90,7 +90,8 @@ class PrivateSurvival(ComparesCurves):
     epsilon : float, default=1.0
         Privacy parameter. Must be positive.
     delta : float, default=0.0
-        0 adds discrete Laplace noise, in (0, 1) Gaussian noise.
+        0 adds discrete Laplace noise. A value in (0, 1) adds Laplace or Gaussian noise, whichever is smaller. If it is
+        Laplace noise, the guarantee has delta = 0. A budget with ``method="gdp"`` or "zcdp" keeps Gaussian noise.
     random_state : None, int or numpy.random.Generator, default=None
         None draws exact noise. Any other value simulates noise: the result is then not private.
     budget : PrivacyBudget, optional
@@ -202,7 +203,11 @@ class PrivateSurvival(ComparesCurves):
         discrete = check_flag("discrete", self.discrete)
         bins = default_bins(n, epsilon, n_groups)
         edges = check_edges(self.horizon, self.edges, self.bins, bins, discrete)
-        return survival_plan(n, edges, groups, causes, discrete, epsilon, delta)
+        return self._smaller_noise(
+            lambda delta: survival_plan(n, edges, groups, causes, discrete, epsilon, delta),
+            delta,
+            lambda plan: plan.at_risk_std,
+        )
 
     def _causes(self) -> tuple[Any, ...]:
         return (1,) if self.causes is None else Categories(self.causes, "causes").values

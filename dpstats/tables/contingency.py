@@ -98,8 +98,9 @@ class ContingencyTable(ComparesGroups, HasEstimates, PrivateEstimator[TablePlan]
         Privacy parameter. Must be positive.
     delta : float, default=0.0
         Privacy parameter, in [0, 1). 0 adds discrete Laplace noise of scale 2/epsilon to every cell, regardless of
-        their number: the choice for a single table. A positive value adds Gaussian noise. It is larger, but suits
-        budgets that compose many releases with ``method="gdp"`` or "zcdp".
+        their number: the choice for a single table. A positive value allows Gaussian noise, which is added
+        if it is smaller, or for a budget that composes many releases with ``method="gdp"`` or "zcdp". Otherwise the
+        guarantee has delta = 0.
     random_state : None, int or numpy.random.Generator, default=None
         None draws exact noise. Any other value simulates noise: the result is then not private.
     budget : PrivacyBudget, optional
@@ -188,13 +189,16 @@ class ContingencyTable(ComparesGroups, HasEstimates, PrivateEstimator[TablePlan]
         if d != len(kinds):
             raise refuse("n_features", given=d, allowed=f"{len(kinds)}, one per attribute of levels")
         unknown = check_choice("unknown", self.unknown, ["error", "drop"])
-        guarantee = PrivacyGuarantee(
-            *check_privacy_parameters(self.epsilon, self.delta), parse_neighbors(self.neighbors)
-        )
+        epsilon, delta = check_privacy_parameters(self.epsilon, self.delta)
         shape = tuple(map(len, kinds))
         counts_dropped = unknown == "drop" and not has_private_size(self)
         size = math.prod(shape) + counts_dropped
-        return TablePlan((count_stage(size, guarantee, CELLS),), guarantee, n, d, shape, unknown)
+
+        def plan_at(delta: float) -> TablePlan:
+            guarantee = PrivacyGuarantee(epsilon, delta, parse_neighbors(self.neighbors))
+            return TablePlan((count_stage(size, guarantee, CELLS),), guarantee, n, d, shape, unknown)
+
+        return self._smaller_noise(plan_at, delta, lambda plan: plan.cell_noise.std)
 
     def _kinds(self) -> list[Categories]:
         """Return the declared levels of every attribute."""

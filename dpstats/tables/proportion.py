@@ -108,8 +108,8 @@ class PrivateProportion(HasEstimates, PrivateEstimator[ProportionPlan]):
         Privacy parameter. Must be positive.
     delta : float, default=0.0
         Privacy parameter, in [0, 1). 0 adds discrete Laplace noise of scale 1/epsilon to the count: the choice for a
-        single proportion. A positive value adds Gaussian noise. It is larger, but suits budgets that compose many
-        releases with ``method="gdp"`` or "zcdp".
+        single proportion. A positive value allows Gaussian noise, which is added if it is smaller, or for a
+        budget that composes many releases with ``method="gdp"`` or "zcdp". Otherwise the guarantee has delta = 0.
     random_state : None, int or numpy.random.Generator, default=None
         None draws exact noise. Any other value simulates noise: the result is then not private.
     budget : PrivacyBudget, optional
@@ -196,15 +196,18 @@ class PrivateProportion(HasEstimates, PrivateEstimator[ProportionPlan]):
         n = check_size(self, n_samples, at_most=2**31, at_least=1)
         if check_integer("n_features", n_features, at_least=1) != 1:
             raise refuse("n_features", given=n_features, allowed="1, because a proportion needs one column")
-        guarantee = PrivacyGuarantee(
-            *check_privacy_parameters(self.epsilon, self.delta), parse_neighbors(self.neighbors)
-        )
+        epsilon, delta = check_privacy_parameters(self.epsilon, self.delta)
         missing = self._policy()
         two = missing == "drop" or has_private_size(self)
-        stages: list[AnyStage] = [count_stage(1 + two, guarantee, COUNT)]
-        if guarantee.delta == 0 and not two:
-            stages.append(Coins(UNIFORM, (_BITS,), released=True))
-        return ProportionPlan(tuple(stages), guarantee, n, 1, missing)
+
+        def plan_at(delta: float) -> ProportionPlan:
+            guarantee = PrivacyGuarantee(epsilon, delta, parse_neighbors(self.neighbors))
+            stages: list[AnyStage] = [count_stage(1 + two, guarantee, COUNT)]
+            if delta == 0 and not two:
+                stages.append(Coins(UNIFORM, (_BITS,), released=True))
+            return ProportionPlan(tuple(stages), guarantee, n, 1, missing)
+
+        return self._smaller_noise(plan_at, delta, lambda plan: plan.count_noise.std)
 
     def _schema(self) -> Schema:
         return Schema(levels=(Categories((0, 1, None)),), missing=self.missing)

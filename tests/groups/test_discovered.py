@@ -86,7 +86,7 @@ def test_rows_without_a_label_or_with_a_missing_entry_count_nowhere():
 
 
 def test_totals_of_keys_are_those_of_declared_groups():
-    declared = GroupMeans(groups=list(SIZES), bounds=(0, 10)).plan(len(X), 1)
+    declared = GroupMeans(groups=list(SIZES), bounds=(0, 10), delta=0.1).plan(len(X), 1)
     codes = np.array([list(SIZES).index(label) for label in LABELS])
     expected = group_sums(X, codes, PLAN.lattice, declared.totals)
     from dpstats.data import Table

@@ -22,6 +22,8 @@ from dpstats.privacy import BudgetExceeded, PrivacyBudget, PrivacyGuarantee, gau
 from dpstats.release.session import Session
 
 RNG = np.random.default_rng(0)
+SQUARES_ADDED = PrivacyBudget(1.0, 1e-5, method="gdp")
+"""A budget for which Gaussian noise is kept, whatever the number of columns."""
 X = RNG.normal([3.0, -4.0, 0.5], 1.0, size=(400, 3))
 OPTIONS: dict[str, Any] = {"bound": 10.0, "std": 1.0}
 COV = np.array([[1.0, 0.8, 0.0], [0.8, 2.0, -0.5], [0.0, -0.5, 1.5]])
@@ -39,7 +41,7 @@ shapes = pytest.mark.parametrize("options", SHAPES.values(), ids=SHAPES)
 @shapes
 @pytest.mark.parametrize("tails", ["subgaussian", "symmetric", "variance"])
 def test_stages_share_the_budget_exactly(options: dict, tails: str) -> None:
-    plan = AdaptiveMean(epsilon=0.7, delta=1e-5, tails=tails, **options).plan(1000, 3)
+    plan = AdaptiveMean(epsilon=0.7, delta=1e-5, tails=tails, budget=SQUARES_ADDED, **options).plan(1000, 3)
     total = math.fsum(event.mu**2 for event in plan.events)
     # mu_tot = 1/sigma(epsilon, delta), less the millionth of delta that is set aside.
     assert math.sqrt(total) * gaussian_sigma(0.7, 1e-5) == pytest.approx(1, rel=1e-6)

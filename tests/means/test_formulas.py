@@ -36,6 +36,7 @@ def test_the_spread_is_of_n_less_one_and_without_its_noise(delta: float) -> None
     for kind in (ClippedMean, PrivateVariance):
         options = {} if kind is ClippedMean else {"interval": "bounded"}
         made = kind(epsilon=20.0, delta=delta, clip=50.0, **options)
+        made._noise_is_chosen = True
         plan = made.plan(5, 1)
         law = plan.noise("clipped mean")
         mean_noise = float(np.ravel(law.scale)[0]) * (1.0 if delta else math.sqrt(2))
@@ -191,9 +192,9 @@ def test_an_estimated_proportion_has_the_variance_of_n_less_one() -> None:
 def test_a_millionth_of_delta_is_set_aside_for_discreteness() -> None:
     # docs/proofs/gaussian.md: mu is that of the exact curve at delta (1 - 10^-6); a budget sets the same part aside,
     # so that a plan for a whole budget fits it. The whole of delta, or a thousandth less, is 3e-8 or 3e-5 away.
-    stage = ClippedMean(epsilon=1.0, delta=1e-6, clip=1.0, std=None).plan(1000, 3).additive[0]
+    stage = ClippedMean(epsilon=1.0, delta=1e-6, clip=1.0, std=None).plan(1000, 20).additive[0]
     mu = stage.sensitivity_steps / stage.scale_steps
     assert mu == pytest.approx(1 / gaussian_sigma(1.0, 1e-6 * (1 - 1e-6)), rel=2e-9)
     assert mu != pytest.approx(1 / gaussian_sigma(1.0, 1e-6), rel=1e-8)
     # The other part is more than (1 + e) 0.021 d/s^2, what the lattice costs.
-    assert (1 + math.e) * 0.021 * 3 / stage.scale_steps**2 < 1e-12
+    assert (1 + math.e) * 0.021 * 20 / stage.scale_steps**2 < 1e-12

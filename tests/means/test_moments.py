@@ -36,12 +36,12 @@ def test_squares_and_counts_beside_the_mean() -> None:
     # at 2); a count at 2/(mu v), for a factor sqrt(1 + v^2/4) of all.
     one = {"clip": 3.0, "epsilon": 1.0}
     for delta, weight in ((1e-6, 1.6650), (0.0, 0.5)):
-        alone = ClippedMean(**one, delta=delta, std=None).plan(1000, 7).noise(MEAN)
-        both = ClippedMean(**one, delta=delta).plan(1000, 7)
+        alone = ClippedMean(**one, delta=delta, std=None).plan(1000, 20).noise(MEAN)
+        both = ClippedMean(**one, delta=delta).plan(1000, 20)
         assert both.noise(MEAN).std == pytest.approx(alone.std, rel=1e-9)
         assert both.noise(SQUARES).std == pytest.approx(3.0 * alone.std / weight, rel=2e-4)
-    counted = ClippedMean(**one, delta=1e-6, clipped_share=True).plan(1000, 7)
-    alone = ClippedMean(**one, delta=1e-6, std=None).plan(1000, 7).noise(MEAN)
+    counted = ClippedMean(**one, delta=1e-6, clipped_share=True).plan(1000, 20)
+    alone = ClippedMean(**one, delta=1e-6, std=None).plan(1000, 20).noise(MEAN)
     assert counted.noise(MEAN).std == pytest.approx(alone.std * math.sqrt(4.1 / 4), rel=1e-9)
     assert counted.noise(OUTSIDE).std == pytest.approx(
         counted.noise(MEAN).std / 3.0 / math.sqrt(0.1), rel=1e-9

@@ -10,7 +10,7 @@ import pytest
 
 from dpstats.errors import InvalidParameter
 from dpstats.means import AdaptiveMean, ClippedMean, PrivateVariance, SparseMean, required_samples
-from dpstats.privacy import gaussian_sigma
+from dpstats.privacy import PrivacyBudget, gaussian_sigma
 
 ESTIMATORS = [
     ClippedMean(clip=2.0, std=1.0),
@@ -31,7 +31,7 @@ def test_the_answer_is_enough_and_one_less_is_not(estimator: Any) -> None:
 def test_closed_form_of_the_clipped_mean() -> None:
     # d s^2/n + 4 R^2 d^2 sigma^2/n^2 = target, solved for n.
     d, clip, target = 4, 3.0, 0.02
-    estimator = ClippedMean(delta=1e-6, clip=clip, std=1.0)
+    estimator = ClippedMean(delta=1e-6, budget=PrivacyBudget(1.0, 1e-6, method="gdp"), clip=clip, std=1.0)
     noise = 4 * clip**2 * d**2 * gaussian_sigma(1.0, 1e-6) ** 2
     exact = (d + math.sqrt(d**2 + 4 * target * noise)) / (2 * target)
     assert exact == pytest.approx(823.892, abs=1e-3)  # no last digit decides which integer comes next

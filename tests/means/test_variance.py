@@ -60,7 +60,7 @@ def test_mean_and_squares_cost_less_together():
     x = np.linspace(-1, 1, 100_001)
     movement = (1 - x) ** 2 + 6.25 * (1 - x**2) ** 2 + 0.49 * ((1 - x**3) ** 2 + (1 - x**4) ** 2)
     for interval, unit in (("bounded", 2.7087), ("moments", float(np.sqrt(movement.max())))):
-        plan = PrivateVariance(delta=1e-6, clip=3.0, interval=interval).plan(1000, 1)
+        plan = PrivateVariance(delta=0.1, clip=3.0, interval=interval).plan(1000, 1)
         (stage,) = plan.stages
         mu = stage.sensitivity / stage.scale
         assert plan.noise("clipped mean").std == pytest.approx(unit * 3.0 / 1000 / mu, rel=1e-4)
@@ -80,7 +80,7 @@ def test_about_a_center_is_one_release_of_half_the_sensitivity():
     (stage,) = plan.stages
     assert stage.sensitivity == pytest.approx(9.0 / 1000, rel=1e-9)  # R^2/n
     assert plan.guarantee == PrivacyGuarantee(1.0)
-    with_fourths = PrivateVariance(clip=3.0, delta=1e-6, about="center").plan(1000, 1)
+    with_fourths = PrivateVariance(clip=3.0, delta=0.1, about="center").plan(1000, 1)
     assert with_fourths.stages[0].sensitivity / 2**30 == pytest.approx(np.sqrt(1 + 0.49), rel=1e-6)
 
 

@@ -200,7 +200,7 @@ def _bug(
 
 def entries() -> Iterator[Entry]:
     # Rows enough for a plan of several stages.
-    gaussian = {"bound": 10.0, "std": 1.0, "epsilon": 2.0, "delta": 1e-2}
+    gaussian = {"bound": 10.0, "std": 1.0, "epsilon": 1.0, "delta": 0.1}
     yield _entry(
         "adaptive mean, Gaussian",
         AdaptiveMean(**gaussian),

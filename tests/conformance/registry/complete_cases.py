@@ -42,7 +42,7 @@ def pairs() -> Iterator[tuple[np.ndarray, np.ndarray]]:
 
 
 def entries() -> Iterator[Entry]:
-    for law, delta, power in (("Laplace", 0.0, 0.5), ("Gaussian", 1e-2, 0.3)):
+    for law, delta, power in (("Laplace", 0.0, 0.5), ("Gaussian", 0.1, 0.3)):
         options = {"epsilon": 3.0, "delta": delta}
         right = CompleteCases(**options)
         plan = right.plan(*PRESENT.shape)

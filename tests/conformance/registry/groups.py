@@ -22,8 +22,8 @@ from dpstats.release.session import Session
 from registry.entry import Dataset, Draw, Entry, PlantedBug, Understated, less_noise
 
 GROUPS = (0, 1, 2)
-GAUSSIAN = {"groups": GROUPS, "bounds": (-1.0, 1.0), "epsilon": 3.0, "delta": 1e-2}
-LAPLACE = {**GAUSSIAN, "epsilon": 1.0, "delta": 0.0}
+GAUSSIAN = {"groups": GROUPS, "bounds": (-1.0, 1.0), "epsilon": 1.0, "delta": 0.1}
+LAPLACE = {**GAUSSIAN, "delta": 0.0}
 UNITS = {"bounds": (-1.0, 1.0), "max_rows": 3, "epsilon": 3.0, "delta": 1e-2}
 NOBODY = 9.0
 """A label that is not declared."""

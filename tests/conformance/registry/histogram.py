@@ -208,7 +208,7 @@ def _found_entry(neighbors: Neighbors) -> Entry:
 def entries() -> Iterator[Entry]:
     yield from _mixed_entries()
     yield from map(_found_entry, Neighbors)
-    both = itertools.product(Neighbors, ((1.0, 0.0), (3.0, 1e-2)))
+    both = itertools.product(Neighbors, ((1.0, 0.0), (1.0, 0.1)))
     for neighbors, (epsilon, delta) in both:
         build = partial(Histogram, range(3), epsilon, delta, neighbors=neighbors)
         histogram, replace_one = build(), neighbors is Neighbors.REPLACE_ONE

@@ -26,7 +26,7 @@ from registry.groups import NOBODY, Pair, Reader, grouped, likelihood, person, r
 from registry.observed import from_zero, not_charged
 
 ADDED = {"neighbors": "add_or_remove"}
-GAUSSIAN = {"epsilon": 3.0, "delta": 1e-2, **ADDED}
+GAUSSIAN = {"epsilon": 1.0, "delta": 0.1, **ADDED}
 LAPLACE = {"epsilon": 1.0, "delta": 0.0, **ADDED}
 LEVELS = (-1e300, -1.0, -0.4, 0.0, 1e-12, 0.3, 0.7071, 1.0, 7.0)
 

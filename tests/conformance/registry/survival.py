@@ -22,9 +22,9 @@ from registry.entry import Dataset, Draw, Entry, PlantedBug, Understated, less_n
 from registry.reading import fit_rows, subjects, table_of
 
 LAPLACE = {"horizon": 3.0, "bins": 2, "groups": [0, 1], "causes": [1, 2], "epsilon": 1.0}
-GAUSSIAN = {"horizon": 5.0, "bins": 5, "groups": [0, 1], "causes": [1, 2], "epsilon": 3.0, "delta": 1e-2}
+GAUSSIAN = {"horizon": 5.0, "bins": 5, "groups": [0, 1], "causes": [1, 2], "epsilon": 1.0, "delta": 0.1}
 PLACED = {"horizon": 3.0, "bins": 2, "groups": [0, 1], "causes": [1, 2], "epsilon": 1.0}
-PLACED_GAUSSIAN = {**PLACED, "epsilon": 3.0, "delta": 1e-2}
+PLACED_GAUSSIAN = {**PLACED, "epsilon": 1.0, "delta": 0.1}
 FROM_ZERO = {"edges": [0, 1, 3], "discrete": True, "groups": [0, 1], "causes": [1, 2], "epsilon": 1.0}
 STAYING = [(0.5, 1, 0), (1.5, 0, 1), (2.5, 2, 1), (2.9, 0, 0)] * 60
 """Rows of a table that is large enough for positions inside the bins."""
@@ -210,7 +210,7 @@ def placed_entries() -> Iterator[Entry]:
 # Log-rank tests: a table, and residuals about what it released.
 
 TWO = {"horizon": 3.0, "bins": 2, "groups": [0, 1], "epsilon": 3.0}
-THREE = {"horizon": 3.0, "bins": 3, "groups": [0, 1, 2], "epsilon": 3.0, "delta": 1e-2}
+THREE = {"horizon": 3.0, "bins": 3, "groups": [0, 1, 2], "epsilon": 1.0, "delta": 0.1}
 MANY = [(0.5, 1, 0), (1.5, 0, 1), (2.5, 1, 1), (2.9, 0, 0)] * 30
 
 

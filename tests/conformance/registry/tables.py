@@ -27,7 +27,7 @@ from registry.entry import (
     less_noise,
 )
 
-GAUSSIAN = {"epsilon": 3.0, "delta": 1e-2}
+GAUSSIAN = {"epsilon": 1.0, "delta": 0.1}
 Pair = tuple[Dataset, Dataset]
 
 

@@ -72,7 +72,7 @@ def _bugs(options: dict[str, Any], *, joint: bool) -> tuple[PlantedBug, ...]:
 
 
 def entries() -> Iterator[Entry]:
-    for law, options in (("Gaussian", {"epsilon": 3.0, "delta": 1e-2}), ("Laplace", {"epsilon": 1.0})):
+    for law, options in (("Gaussian", {"epsilon": 1.0, "delta": 0.1}), ("Laplace", {"epsilon": 1.0})):
         both = {"clip": 1.0, **options}
         yield _entry(f"variance, {law}", PrivateVariance(**both), power=0.3, bugs=_bugs(both, joint=True))
         normal = {"bounds": (-1.0, 3.0), "interval": "normal", **options}
