@@ -409,7 +409,8 @@ class HotellingTest(HasEstimates, EllipsoidEstimator[HotellingPlan], HasMissingC
         found = self._found = plan.walk(plan.reading(released))
         errors = found.errors(plan, under_null=True)
         self.statistic_, self.pvalue_, self.degrees_ = errors.statistic, errors.pvalue, errors.degrees
-        self.difference_ = found.units(plan) @ errors.mean
+        nowhere = 0.0 if found.has_both(plan) else np.nan
+        self.difference_ = found.units(plan) @ errors.mean + nowhere
         self.result_ = Test(
             self.statistic_, self.pvalue_, 0.0, "two-sided", self.estimates(), joint="all columns together"
         )
@@ -439,7 +440,7 @@ class HotellingTest(HasEstimates, EllipsoidEstimator[HotellingPlan], HasMissingC
         estimate = units @ errors.mean
         error = np.sqrt(np.diagonal(units @ errors.covariance @ units.T))
         if not found.has_both(plan):
-            estimate, error = np.zeros(plan.n_features), np.full(plan.n_features, np.inf)
+            error = np.full(plan.n_features, np.inf)
         covered, null = self._conclusions()
         facts = [
             *self._table_facts(),
@@ -447,7 +448,7 @@ class HotellingTest(HasEstimates, EllipsoidEstimator[HotellingPlan], HasMissingC
             ("T squared, p-value", f"{tested.statistic:.4g}, {tested.pvalue:.4g} (all columns together)"),
         ]
         return Estimates(
-            estimate,
+            estimate if found.has_both(plan) else np.full(plan.n_features, np.nan),
             error,
             tuple(self._column_names()),
             self._state_missing(covered),

@@ -204,8 +204,8 @@ class PrivateCorrelation(HasEstimates, PrivateEstimator[AnyPlan], HasMissingCode
         Standard deviation of the noise of a correlation. For "pearson" it differs by pair, and is infinite for a pair
         that is not identified.
     identified_ : ndarray of bool, shape (n_features, n_features)
-        Only for "pearson": whether the noise of both variances is at most 0.3 of them. Other correlations are shown as
-        0, with the interval [-1, 1].
+        Only for "pearson": whether the noise of both variances is at most 0.3 of them. Other correlations are NaN,
+        with the interval [-1, 1].
     clipped_rows_ : float
         Only for "pearson": noisy number of rows that were shrunk.
     privacy_ : PrivacyGuarantee
@@ -323,9 +323,10 @@ class PrivateCorrelation(HasEstimates, PrivateEstimator[AnyPlan], HasMissingCode
         if isinstance(plan, ShrunkCorrelationPlan):
             found = self._found = plan.walk(plan.reading(released))
             known = found.identified
-            self.correlation_: Floats = found.correlation
             self.noise_std_: float | Floats = found.noise
             self.identified_ = known[:, None] & known
+            shown = self.identified_ | np.eye(len(known), dtype=bool)
+            self.correlation_: Floats = np.where(shown, found.correlation, np.nan)
             self.clipped_rows_ = found.clipped_rows
             return
         self._sums = dict(released[STAGE])
@@ -347,7 +348,7 @@ class PrivateCorrelation(HasEstimates, PrivateEstimator[AnyPlan], HasMissingCode
         plan, names = self.plan_, self._column_names()
         i, j = np.triu_indices(plan.n_features, 1)
         few = f"Warning: below {_FEW_ROWS} rows, intervals may cover less than stated."
-        notes = [few] if plan.n_samples < _FEW_ROWS else []
+        notes, unknown = [few] if plan.n_samples < _FEW_ROWS else [], []
         if isinstance(plan, CorrelationPlan):
             if estimand is not None:
                 raise refuse("estimand", given=estimand, allowed="None for method='kendall', which has one")
@@ -360,7 +361,8 @@ class PrivateCorrelation(HasEstimates, PrivateEstimator[AnyPlan], HasMissingCode
             title, header = "Private correlations", "correlation"
             estimate, error = found.correlation[i, j], found.error[i, j]
             covered = found.estimand
-            notes += [found.note(), *unidentified_note(names, found.identified)]
+            notes.append(found.note())
+            unknown = unidentified_note(names, found.identified)
         return correlation_estimates(
             names,
             CorrelationErrors(estimate, error),
@@ -369,5 +371,6 @@ class PrivateCorrelation(HasEstimates, PrivateEstimator[AnyPlan], HasMissingCode
             header=header,
             facts=self._table_facts(),
             notes=notes,
+            unknown=unknown,
             simulated=self.privacy_.simulated,
         )

@@ -53,10 +53,20 @@ from dpstats.groups.ratios import (
     place_of_group,
 )
 from dpstats.inference.error_distributions import usual_level
-from dpstats.inference.estimates import ALTERNATIVES
+from dpstats.inference.estimates import ALTERNATIVES, find_hidden
 from dpstats.inference.multiple_testing import HOLM
 from dpstats.inference.reports import SIMULATED, picture_of
-from dpstats.inference.results import FREE, ConfidenceInterval, Summary, list_some, plain, significant
+from dpstats.inference.results import (
+    FREE,
+    SPREAD,
+    ConfidenceInterval,
+    Summary,
+    hidden_spreads_note,
+    list_some,
+    plain,
+    print_spreads,
+    significant,
+)
 from dpstats.means.ratio import TOTALS, DifferenceErrors, Ratio, RatioErrors, Region, Tukey, group_sums
 from dpstats.regression import engine
 from dpstats.regression.levels import LevelsEstimate
@@ -77,6 +87,7 @@ class _Fitted(PrivateSize, RatioEstimator[GroupMeansPlan]):
     counts_noise_std_: float
     means_: Floats
     std_: Floats
+    std_noise_std_: Floats
     slopes_: Floats
     slopes_standard_errors_: Floats
     _adjusted: LevelsEstimate | None = None
@@ -163,11 +174,11 @@ class GroupMeans(_Fitted, HasMissingCodes):
     counts_noise_std_ : float
         Standard deviation of the noise in ``counts_``. With "discover", before the threshold conditions it.
     means_ : ndarray of shape (n_groups, n_features)
-        Private estimates in the units of the data, inside the bounds. The mean of a group whose count is below its
-        noise is shrunk towards the middle of the bounds.
-    std_ : ndarray of shape (n_groups, n_features)
-        Standard deviations of the clipped rows, or with ``adjust`` of the clipped residuals. Zero if noise makes an
-        estimated variance negative.
+        Private estimates in the units of the data, inside the bounds. NaN if the 95% interval holds all values between
+        the bounds.
+    std_, std_noise_std_ : ndarray of shape (n_groups, n_features)
+        Standard deviations of the clipped rows, or with ``adjust`` of the clipped residuals, and the standard
+        deviations of their noise. NaN if the noise of the variance exceeds 0.3 of it.
     slopes_, slopes_standard_errors_ : ndarray of shape (n_features - 1,)
         Slopes of the covariates, and their standard errors. A slope that noise hides is 0. Only with ``adjust``.
     privacy_ : PrivacyGuarantee
@@ -347,20 +358,24 @@ class GroupMeans(_Fitted, HasMissingCodes):
                 self._record_size(float(self.counts_.sum()), noise.rows.sum(len(self.groups_)))
         self._ratio = ratio
         self.counts_noise_std_ = noise.count
-        m, rows = ratio.estimate, np.maximum(self.counts_[:, None], noise.count)
-        self.means_ = self._errors().start
-        variance = (ratio.Q - 2 * m * ratio.X + m**2 * ratio.R) / rows
-        self.std_ = self.plan_.half * np.sqrt(np.clip(variance, 0.0, (1 - m) * (1 + m)))
+        self.means_ = self._known_means()
+        self.std_, self.std_noise_std_ = (self.plan_.half * part for part in ratio.spread)
 
     def _report_adjusted(self, found: LevelsEstimate, plan: AdjustedMeansPlan) -> None:
         self._adjusted, self._ratio = found, found.ratio
         self.groups_, self.counts_, self.counts_noise_std_ = plan.groups, found.counts, found.counts_noise
-        self.means_, self.std_ = self._errors().start, plan.design.y_half * found.deviations
+        self.means_ = self._known_means()
+        self.std_, self.std_noise_std_ = (plan.design.y_half * part for part in found.shown_deviations)
         unit, d = plan.design.y_half / plan.design.half, plan.design.center.size
         slopes, cov = np.zeros(d), np.full((d, d), np.inf)
         if plan.steps is not None:
             slopes, cov = found.path.fit.slopes, found.slopes_covariance
         self.slopes_, self.slopes_standard_errors_ = slopes * unit, np.sqrt(np.diagonal(cov)) * unit
+
+    def _known_means(self) -> Floats:
+        """Return the means, NaN where the interval holds all values between the bounds."""
+        errors = self._errors()
+        return np.where(find_hidden(errors), np.nan, errors.start)
 
     def _errors(self) -> RatioErrors:
         return super()._errors() if self._adjusted is None else mean_errors(self._adjusted)
@@ -688,12 +703,10 @@ class GroupMeans(_Fitted, HasMissingCodes):
             noise=np.full(found.estimate.shape, np.nan),
             before={"rows": [self._count(k) for k in range(len(self.groups_)) for _ in range(d)]},
             beside={
-                "residual std" if self._is_adjusted else "std": [
-                    significant(value, value / 10) for value in self.std_.ravel().tolist()
-                ]
+                f"{'residual ' * self._is_adjusted}{SPREAD}": print_spreads(self.std_, self.std_noise_std_)
             },
             facts=facts,
-            notes=self._notes(),
+            notes=[*self._notes(), *hidden_spreads_note(self._all_names(), self.std_)],
         )
         return found.summary(confidence_level)
 

@@ -163,7 +163,9 @@ def test_noise_alone_identifies_nothing_and_says_so() -> None:
     made = PrivateCorrelation(method="pearson", bounds=(-50, 50), epsilon=0.1, random_state=0).fit(X)
     assert not made.identified_.any() and np.isinf(made.noise_std_[0, 1])
     low, high = made.confidence_interval()
-    assert np.all(low == -1) and np.all(high == 1) and np.all(made.correlation_ == np.eye(6))
+    assert np.all(low == -1) and np.all(high == 1)
+    assert np.array_equal(made.correlation_, np.where(np.eye(6), 1.0, np.nan), equal_nan=True)
+    assert np.isnan(made.estimate_).all() and np.isnan(made.to_frame()["estimate"]).all()
     assert "Not identified: x0, x1" in str(made.summary())
 
 
