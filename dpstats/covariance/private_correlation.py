@@ -158,7 +158,7 @@ def plan_concordance(n: int, d: int, guarantee: PrivacyGuarantee) -> Correlation
 
 AnyPlan = CorrelationPlan | ShrunkCorrelationPlan
 
-ESTIMANDS = ("clipped", "population")
+ESTIMANDS = ("population", "clipped")
 _FEW_ROWS = 50
 
 
@@ -199,10 +199,11 @@ class PrivateCorrelation(HasEstimates, PrivateEstimator[AnyPlan], HasMissingCode
     Attributes
     ----------
     correlation_ : ndarray of shape (n_features, n_features)
-        Released correlations, with ones on the diagonal. Noise can give the matrix negative eigenvalues.
+        Released correlations, with ones on the diagonal. For "pearson" they are corrected for the shrinking of rows.
+        Noise can give the matrix negative eigenvalues.
     noise_std_ : float, or ndarray of shape (n_features, n_features)
         Standard deviation of the noise of a correlation. For "pearson" it differs by pair, and is infinite for a pair
-        that is not identified.
+        that is not identified. It is that of ``correlation_``.
     identified_ : ndarray of bool, shape (n_features, n_features)
         Only for "pearson": whether the noise of both variances is at most 0.3 of them. Other correlations are NaN,
         with the interval [-1, 1].
@@ -228,8 +229,8 @@ class PrivateCorrelation(HasEstimates, PrivateEstimator[AnyPlan], HasMissingCode
     the matrices v v' moves by at most sqrt(2) R^2. The sum of the fourth powers of the norms of u costs nothing more.
 
     **Estimand.** For "kendall": tau-a of the population, where ties count as neither order. For "pearson": the
-    correlation of rows shrunk into the released ellipsoid. With ``estimand="population"`` it is the correlation of the
-    population, if its rows have an elliptical distribution. If they do not, that interval can miss it.
+    correlation of the population, if its rows have an elliptical distribution. If they do not, the interval can miss
+    it. With ``estimand="clipped"`` it is the correlation of rows shrunk into the released ellipsoid.
 
     **Assumptions.** Independent rows, and enough of them for averages to be nearly normal. Kendall's tau assumes
     nothing about the columns. For "pearson", standard errors use the average fourth power of the norms of whitened
@@ -251,7 +252,7 @@ class PrivateCorrelation(HasEstimates, PrivateEstimator[AnyPlan], HasMissingCode
 
     >>> X = np.random.default_rng(0).multivariate_normal([0, 0], [[1, 0.6], [0.6, 1]], size=20_000)
     >>> model = PrivateCorrelation(method="pearson", bounds=(-40, 40), random_state=0).fit(X)
-    >>> low, high = model.confidence_interval(estimand="population")
+    >>> low, high = model.confidence_interval()
     >>> bool(low[0] < 0.6 < high[0] < 0.63)
     True
     """
@@ -321,7 +322,8 @@ class PrivateCorrelation(HasEstimates, PrivateEstimator[AnyPlan], HasMissingCode
 
     def _report(self, released: Released, plan: AnyPlan) -> None:
         if isinstance(plan, ShrunkCorrelationPlan):
-            found = self._found = plan.walk(plan.reading(released))
+            self._found = plan.walk(plan.reading(released))
+            found = self._population = self._found.correct_for_shrinking()
             known = found.identified
             self.noise_std_: float | Floats = found.noise
             self.identified_ = known[:, None] & known
@@ -341,8 +343,8 @@ class PrivateCorrelation(HasEstimates, PrivateEstimator[AnyPlan], HasMissingCode
 
         Parameters
         ----------
-        estimand : {"clipped", "population"}, optional
-            For "pearson": the correlation of shrunk rows (default), or of a population of elliptical rows.
+        estimand : {"population", "clipped"}, optional
+            For "pearson": the correlation of a population of elliptical rows (default), or of shrunk rows.
         """
         check_is_fitted(self, "correlation_")
         plan, names = self.plan_, self._column_names()
@@ -356,8 +358,8 @@ class PrivateCorrelation(HasEstimates, PrivateEstimator[AnyPlan], HasMissingCode
             covered = "Kendall's tau of the population, where ties count as neither order"
             title, header = "Private rank correlations", "tau"
         else:
-            name = "clipped" if estimand is None else check_choice("estimand", estimand, ESTIMANDS)
-            found = self._found.correct_for_shrinking() if name == "population" else self._found
+            name = "population" if estimand is None else check_choice("estimand", estimand, ESTIMANDS)
+            found = self._population if name == "population" else self._found
             title, header = "Private correlations", "correlation"
             estimate, error = found.correlation[i, j], found.error[i, j]
             covered = found.estimand
