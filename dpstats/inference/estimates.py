@@ -72,8 +72,8 @@ def find_hidden(distribution: ErrorDistribution) -> NDArray[np.bool_]:
     with np.errstate(all="ignore"):
         least, most = distribution.limits((1 - distribution.confirm_level(None)) / 2)
         # A limit in the units of the data has a rounding error.
-        near = 1e-9 * (high - low)
-    return np.asarray(bounded & (least <= low + near) & (most >= high - near))
+        near = 1e-9 * np.where(bounded, high - low, 0.0)
+        return np.asarray(bounded & (least <= low + near) & (most >= high - near))
 
 
 _HIDDEN = (
