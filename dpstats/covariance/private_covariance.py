@@ -287,7 +287,14 @@ class PrivateCovariance(HasEstimates, PrivateEstimator[CovariancePlan], HasMissi
         ax.imshow(matrix, vmin=-1, vmax=1, cmap="RdBu_r")
         ends = zip(i, j, found.estimate, np.ravel(interval.low), np.ravel(interval.high), strict=True)
         for a, b, r, least, most in ends:
-            ax.text(a, b, f"{significant(r, 0.1)}\n[{least:.2f}, {most:.2f}]", ha="center", va="center", fontsize=7)
+            ax.text(
+                a,
+                b,
+                f"{significant(r, 0.1)}\n[{least:.2f}, {most:.2f}]",
+                ha="center",
+                va="center",
+                fontsize=7,
+            )
         ax.set_xticks(range(d), names, rotation=45, ha="right")
         ax.set_yticks(range(d), names)
         return ax

@@ -270,7 +270,7 @@ class GroupMeans(_Fitted, HasMissingCodes):
             sums about the middle: 2 numbers, Gaussian noise of scale 8.44936
             squares about the middle: 2 numbers, Gaussian noise of scale 6.25878
           a group of n/2 = 2500 rows: noise of its mean 0.0169 (0.0245 at a bound)
-          noise hides standard deviations there below about 0.457, and Hedges' g with them
+          noise hides standard deviations there below about 0.556, and Hedges' g with them
         """
         n, neighbors = self._check_size(n_samples), self._relation
         d = check_integer("n_features", n_features, at_least=1)

@@ -148,7 +148,9 @@ class GroupMeansPlan(RatioPlan[GaussianTotals | LaplaceTotals]):
             return [f"a group of {_EXAMPLE} rows: {self.describe_noise(_EXAMPLE)}"]
         each = self.n_planned / len(self.groups)
         enough = 2 * self.totals_noise.count
-        least = ", ".join(f"{value:.3g}" for value in self.least_std(each)[:6]) + ", ..." * (self.n_features > 6)
+        least = ", ".join(f"{value:.3g}" for value in self.least_std(each)[:6]) + ", ..." * (
+            self.n_features > 6
+        )
         found = [
             f"a group of n/{len(self.groups)} = {each:.6g} rows: {self.describe_noise(each)}",
             f"noise hides standard deviations there below about {least}, and Hedges' g with them",

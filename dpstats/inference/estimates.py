@@ -18,7 +18,15 @@ from dpstats.inference.error_distributions import ErrorDistribution
 from dpstats.inference.figures import draw_intervals, new_figure
 from dpstats.inference.multiple_testing import SIDAK, Together
 from dpstats.inference.reports import SIMULATED, Printed, Records, Reported, free_names
-from dpstats.inference.results import FREE, UNKNOWN, ConfidenceInterval, Summary, list_some, plain, significant
+from dpstats.inference.results import (
+    FREE,
+    UNKNOWN,
+    ConfidenceInterval,
+    Summary,
+    list_some,
+    plain,
+    significant,
+)
 
 Floats = NDArray[np.float64]
 
@@ -345,7 +353,11 @@ class Estimates(Inference, Printed):
             [*self.facts, *([("Intervals cover", self.estimand)] if self.distribution.known else [])],
             [self.rows, *shown],
             list(zip(self.names, *shown.values(), strict=True)),
-            [*self.notes, *self._hidden_note(), *[SIMULATED] * (self.simulated and SIMULATED not in self.notes)],
+            [
+                *self.notes,
+                *self._hidden_note(),
+                *[SIMULATED] * (self.simulated and SIMULATED not in self.notes),
+            ],
         )
 
     @cached_property

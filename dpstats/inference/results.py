@@ -336,7 +336,12 @@ class Summary(Reported):
 
     def to_latex(self) -> str:
         """Return the table as a LaTeX tabular, for the package booktabs."""
-        special = {"\\": r"\textbackslash{}", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}", UNKNOWN: "--"}
+        special = {
+            "\\": r"\textbackslash{}",
+            "~": r"\textasciitilde{}",
+            "^": r"\textasciicircum{}",
+            UNKNOWN: "--",
+        }
         escaped = str.maketrans({**{c: f"\\{c}" for c in "&%$#_{}"}, **special})
         table = [[cell.translate(escaped) for cell in row] for row in [self.columns, *self.rows]]
         head, *body = (" & ".join(row) + r" \\" for row in table)
@@ -539,9 +544,7 @@ _ONE_ROW = 0.01
 """Noise below this fraction of what one row moves hides nothing."""
 
 
-def hide_noise(
-    value: Any, noise_std: Any, one_row: Any, least: float = NOISE_ONLY
-) -> NDArray[np.float64]:
+def hide_noise(value: Any, noise_std: Any, one_row: Any, least: float = NOISE_ONLY) -> NDArray[np.float64]:
     """Return numbers that cannot be negative, such as variances: NaN where noise leaves nothing of them.
 
     ``one_row`` is the most that one row moves a number by. Where the noise is far below it, a number that is smaller

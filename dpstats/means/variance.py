@@ -290,9 +290,7 @@ class PrivateVariance(PrivateSize, ColumnEstimator[PrivateVariancePlan], HasMiss
         # A row moves a variance by at most the square of the range, over the number of rows.
         one_row = (2 * np.full(plan.n_features, plan.region.clip)) ** 2 / self._counted
         self.variance_ = hide_noise(self._score.start, self.noise_std_, one_row)
-        self.std_, self.std_noise_std_ = spread_of(
-            self.variance_, self.noise_std_, one_row, NOISE_ONLY
-        )
+        self.std_, self.std_noise_std_ = spread_of(self.variance_, self.noise_std_, one_row, NOISE_ONLY)
 
     def _report_observed(self, values: Mapping[str, Numbers], plan: PrivateVariancePlan) -> None:
         """Set the attributes of a ratio over the observed rows."""
