@@ -212,7 +212,7 @@ class ComparesGroups(ABC):
                 allowed="given where an attribute has more than two levels",
                 remedy=f"Give one of {show_names(cells.levels[1])}.",
             )
-        return cells.counts.shape[1] - 1
+        return int(cells.counts.shape[1]) - 1
 
     def _effect(self, measure: Measure, groups: Any, outcome: Any, attributes: Any, strata: Any) -> Estimates:
         pair = self._pair(groups, outcome, attributes, strata)
