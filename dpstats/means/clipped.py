@@ -531,7 +531,9 @@ class ClippedMean(PrivateSize, ColumnEstimator[ClippedMeanPlan], HasMissingCodes
         if plan.has_private_size:
             self._record_size(rows, noise.rows)
         m = ratio.estimate
-        self.std_, self.std_noise_std_ = (clip * part for part in ratio.spread)
+        shown, off = ratio.spread
+        self.std_: NDArray[np.float64] | None = clip * shown
+        self.std_noise_std_ = clip * off
         error = np.hypot(noise.total, m * noise.count) / counted
         self.noise_std_ = clip * error
         spread = (ratio.Q - 2 * m * ratio.T + m**2 * rows) / counted
@@ -558,7 +560,7 @@ class ClippedMean(PrivateSize, ColumnEstimator[ClippedMeanPlan], HasMissingCodes
         self.noise_scale_ = noise.scale
         self.noise_std_ = np.broadcast_to(noise.std, (d,)).copy()
         self._spread = None if plan.std is None else np.full(d, plan.std)
-        self.std_: NDArray[np.float64] | None = self._spread
+        self.std_ = self._spread
         spread: Known | About = Known(np.zeros(d) if self._spread is None else self._spread, clip)
         if plan.estimates_std:
             first, second = values[MEAN], values[SQUARES]
