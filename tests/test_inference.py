@@ -90,7 +90,23 @@ def test_limits_that_noise_leaves_free_have_their_own_digits() -> None:
     errors = BoundedErrors(np.array([0.5]), np.array([600.0]), np.array([0.0]), np.array([0.2525]))
     found = Estimates(errors.start, 600.0, ("x",), "a variance", errors)
     (row,) = found.summary().rows
-    assert row == ("x", "0.253", "600", "0.000", "0.253")
+    assert row == ("x", "–", "600", "0.000", "0.253")
+
+
+def test_an_estimate_whose_interval_holds_everything_is_shown_nowhere() -> None:
+    errors = BoundedErrors(np.array([0.1, 0.2]), np.array([600.0, 0.01]), np.zeros(2), np.ones(2))
+    found = Estimates(errors.start, None, ("hidden", "seen"), "a share", errors, null=0.5)
+    assert np.isnan(found.estimate[0]) and found.estimate[1] == 0.2
+    assert np.isnan(found.to_frame()["estimate"].iloc[0]) and found.to_dict()["rows"][0]["estimate"] is None
+    first, second = (line for line in found.to_latex().splitlines() if "seen" in line or "hidden" in line)
+    assert first.split(" & ")[1] == "--" and second.split(" & ")[1] == "0.200"
+    (line,) = found.plot().lines[:1]
+    assert line.get_markevery() == [1]
+    assert any(note.startswith("Not estimated: hidden.") for note in found.summary().notes)
+    # A row of a group without a number keeps its interval and its p-value.
+    assert found.confidence_interval().low[0] == 0 and found.pvalue[0] > 0.9
+    known = Estimates(errors.start, None, ("a", "b"), "a share", errors, unknown=["Own words."])
+    assert "Own words." in known.summary().notes and "Not estimated" not in str(known.summary())
 
 
 def test_a_usual_null_hypothesis_is_in_every_table() -> None:

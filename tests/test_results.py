@@ -154,7 +154,7 @@ def test_a_summary_without_notes_has_no_list():
         (0.0, 1.0, "0.0"),
         (1e-20, None, "1e-20"),
         (1e16, None, "1e+16"),
-        (float("nan"), None, "nan"),
+        (float("nan"), None, "–"),
         (float("inf"), 1.0, "inf"),
         (2.0, 0.0, "2"),
         (2.0, float("inf"), "2"),

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import fdtrc
+from scipy.special import chdtr, chdtrc, fdtrc, gammaln
 from sklearn.utils.validation import check_is_fitted
 
 from dpstats.data import Column, Schema
@@ -64,27 +64,27 @@ class MeanErrors:
         return cls(found.mean - null, found.covariance, found.products_std, noise, found.n)
 
     @classmethod
-    def from_signs(cls, found: BallProducts, one_distribution: bool) -> MeanErrors:
+    def from_signs(cls, found: BallProducts, shrunk: bool) -> MeanErrors:
         """Return the covariance of rows and signs, which is 0 if both samples have one mean.
 
-        What a row adds is (s - average of s)(u - average of u): samples may differ in size and in covariance. If both
-        have ``one_distribution``, the product has the covariance of u times the variance of s.
+        What a row adds is (s - average of s)(u - average of u): samples may differ in size and in covariance, as in
+        Welch's test. Rows that are ``shrunk`` towards a center off their mean keep less of the way if their sample is
+        wider. The part of the common mean that this leaves in the difference is subtracted.
         """
         assert found.sign is not None and found.signed_mean is not None and found.signed_products is not None
         s, m, k = found.sign, found.mean, found.signed_mean
+        part, unsure = _uneven_shrinking(found) if shrunk else (0.0, 0.0)
         value = k - s * m
         about = found.covariance
-        if one_distribution:
-            spread, std = (1 - s**2) * about, (1 - s**2) * found.products_std
-        else:
-            crossed = np.outer(m, k) + np.outer(k, m)
-            signed = found.signed_products - crossed + s * np.outer(m, m)
-            spread = (1 + s**2) * about - 2 * s * signed
-            std = np.hypot((1 + s**2) * found.products_std, 2 * s * found.signed_products_std)
-        spread = spread - np.outer(value, value)
-        own = found.signed_mean_std**2 + s**2 * found.mean_std**2 + found.sign_std**2 * found.mean_std**2
-        noise = own * np.eye(len(m)) + found.sign_std**2 * np.outer(m, m)
-        return cls(value, spread, float(std), noise, found.n)
+        crossed = np.outer(m, k) + np.outer(k, m)
+        signed = found.signed_products - crossed + s * np.outer(m, m)
+        # With t = s + part a row adds (signs - t)(u - average of u).
+        t = s + part
+        spread = (1 + t**2) * about - 2 * t * signed - np.outer(value, value)
+        std = np.hypot((1 + t**2) * found.products_std, 2 * t * found.signed_products_std)
+        own = found.signed_mean_std**2 + t**2 * found.mean_std**2 + found.sign_std**2 * found.mean_std**2
+        noise = own * np.eye(len(m)) + (found.sign_std**2 + unsure**2) * np.outer(m, m)
+        return cls(value - part * m, spread, float(std), noise, found.n)
 
     @property
     def _size(self) -> float:
@@ -118,6 +118,51 @@ class MeanErrors:
         d, m = len(self.mean), self.degrees
         left = m - d + 1
         return float(fdtrc(d, left, self.statistic * left / (d * m))) if left >= 1 else 1.0
+
+
+_RADII = np.geomspace(1e-3, 1e3, 400)
+"""Squared radii of the ball, for white rows of variance 1, between which a fraction of a mean is looked up."""
+_NOT_NORMAL = 0.5
+"""Part of the correction for uneven shrinking that counts as its error: it is derived for normal rows."""
+_LEAST_KEPT = 0.05
+
+
+def _uneven_shrinking(found: BallProducts) -> tuple[float, float]:
+    """Return what the average of s u has of a common mean beyond s times the average of u, and its error.
+
+    A sample whose rows have the mean v about the center has the shrunk mean h v, where h depends on the size of its
+    shrunk rows. With p and q for the fractions of the samples, the average of s u is (p h - q g) v, and that of u is
+    (p h + q g) v.
+    """
+    assert found.sign is not None and found.signed_products is not None
+    s, d = float(np.clip(found.sign, -0.999, 0.999)), len(found.mean)
+    total, signed = float(np.trace(found.products)), float(np.trace(found.signed_products))
+    noise = math.sqrt(2 * d) * math.hypot(found.products_std, found.signed_products_std) / 2
+    kept, off = [], []
+    for fraction, square in (((1 + s) / 2, (total + signed) / 2), ((1 - s) / 2, (total - signed) / 2)):
+        size, error = square / fraction, noise / fraction
+        ends = [_kept_of_mean(size + move, d) for move in (-error, error)]
+        kept.append(_kept_of_mean(size, d))
+        off.append(abs(ends[1] - ends[0]) / 2)
+    average = (1 + s) / 2 * kept[0] + (1 - s) / 2 * kept[1]
+    slope = (1 - s**2) / 2 / average
+    part = slope * (kept[0] - kept[1])
+    return part, math.hypot(_NOT_NORMAL * part, slope * math.hypot(*off))
+
+
+def _kept_of_mean(square: float, d: int) -> float:
+    """Return the fraction of a small mean that shrinking into the unit ball leaves to normal rows.
+
+    ``square`` is the average of their squared norms after it.
+    """
+    outside = chdtrc(d, _RADII)
+    squares = d * chdtr(d + 2, _RADII) / _RADII + outside
+    kept = 1 - outside
+    if d > 1:
+        # Outside, the mean moves the direction of a row, in the d - 1 dimensions across it.
+        ratio = math.exp(gammaln((d - 1) / 2) - gammaln(d / 2)) / math.sqrt(2)
+        kept = kept + (d - 1) / d * np.sqrt(_RADII) * ratio * chdtrc(d - 1, _RADII)
+    return max(float(np.interp(square, squares[::-1], kept[::-1])), _LEAST_KEPT)
 
 
 STAGE = "products of shrunk rows"
@@ -194,10 +239,10 @@ class _Found(NamedTuple):
     radius: Floats
     products: BallProducts
 
-    def errors(self, plan: HotellingPlan, *, under_null: bool = False) -> MeanErrors:
-        """Return the mean that is tested and its errors, in units of the ball; or these under the null hypothesis."""
+    def errors(self, plan: HotellingPlan) -> MeanErrors:
+        """Return the mean that is tested and its errors, in units of the ball."""
         if plan.two_samples:
-            return MeanErrors.from_signs(self.products, under_null and plan.assume == "symmetric")
+            return MeanErrors.from_signs(self.products, plan.assume == "symmetric")
         return MeanErrors.from_rows(self.products, self.ellipsoid.whitening @ plan.null / self.radius)
 
     def has_both(self, plan: HotellingPlan) -> bool:
@@ -243,8 +288,8 @@ class HotellingTest(HasEstimates, EllipsoidEstimator[HotellingPlan]):
         Assumption about the rows:
 
         * "symmetric": with one sample, rows are symmetric about ``mean`` under the null hypothesis. With two samples,
-          their rows have the same distribution under it. Rows are shrunk into an ellipsoid, which has little noise.
-          Skewed rows with the right mean can be rejected.
+          rows have one distribution under it, or are symmetric about one mean, with any covariances. Rows are shrunk
+          into an ellipsoid, which has little noise. Skewed rows with the right mean can be rejected.
         * "mean": none. The test is of the means of rows clipped to their bounds. The noise is larger.
     missing : {"error", "drop"}, default="error"
         Treatment of a row with a NaN or infinite entry. "error" raises `InvalidData`. "drop" leaves the row out: a
@@ -291,7 +336,9 @@ class HotellingTest(HasEstimates, EllipsoidEstimator[HotellingPlan]):
     at most sqrt(2) R^2. It holds the sums and the products of u.
 
     **Test.** The statistic is m' V^{-1} m, where V adds the covariance of sampling and of noise. It is compared with
-    Hotelling's distribution. The degrees of freedom follow from the relative error of the released covariance.
+    Hotelling's distribution. The degrees of freedom follow from the relative error of the released covariance. Two
+    samples may differ in covariance, as in Welch's test: the release has the covariance of each. Test and intervals
+    use the same covariance V.
 
     **Assumptions.** Independent rows, and enough of them for means of shrunk rows to be nearly normal.
 
@@ -408,9 +455,10 @@ class HotellingTest(HasEstimates, EllipsoidEstimator[HotellingPlan]):
 
     def _report(self, released: Released, plan: HotellingPlan) -> None:
         found = self._found = plan.walk(plan.reading(released))
-        errors = found.errors(plan, under_null=True)
+        errors = found.errors(plan)
         self.statistic_, self.pvalue_, self.degrees_ = errors.statistic, errors.pvalue, errors.degrees
-        self.difference_ = found.units(plan) @ errors.mean
+        nowhere = 0.0 if found.has_both(plan) else np.nan
+        self.difference_ = found.units(plan) @ errors.mean + nowhere
         self.result_ = Test(
             self.statistic_, self.pvalue_, 0.0, "two-sided", self.estimates(), joint="all columns together"
         )
@@ -424,31 +472,33 @@ class HotellingTest(HasEstimates, EllipsoidEstimator[HotellingPlan]):
             rows = "rows shrunk into a released ellipsoid"
         if plan.two_samples:
             what = f"the difference of the means of {rows}, the first sample less the second"
+            if plan.assume == "symmetric":
+                what += ", both shrunk alike"
         else:
             what = f"the mean of {rows}, less the mean of the null hypothesis"
         if plan.assume == "mean":
             return what, f"{what}, is 0 in every column"
         if plan.two_samples:
-            return what, "rows of both samples have the same distribution"
+            return what, "rows of both samples have one distribution, or are symmetric about one mean"
         return what, "rows are symmetric about the mean of the null hypothesis"
 
     def estimates(self) -> Estimates:
         """Return the differences from the null hypothesis with the distribution of their errors: one per column."""
         check_is_fitted(self, "plan_")
         plan, found = self.plan_, self._found
-        errors, tested, units = found.errors(plan), found.errors(plan, under_null=True), found.units(plan)
+        errors, units = found.errors(plan), found.units(plan)
         estimate = units @ errors.mean
         error = np.sqrt(np.diagonal(units @ errors.covariance @ units.T))
         if not found.has_both(plan):
-            estimate, error = np.zeros(plan.n_features), np.full(plan.n_features, np.inf)
+            error = np.full(plan.n_features, np.inf)
         covered, null = self._conclusions()
         facts = [
             *self._table_facts(),
             ("Null hypothesis", null),
-            ("T squared, p-value", f"{tested.statistic:.4g}, {tested.pvalue:.4g} (all columns together)"),
+            ("T squared, p-value", f"{errors.statistic:.4g}, {errors.pvalue:.4g} (all columns together)"),
         ]
         return Estimates(
-            estimate,
+            estimate if found.has_both(plan) else np.full(plan.n_features, np.nan),
             error,
             tuple(self._column_names()),
             state_missing(self.plan_, covered),
@@ -456,7 +506,7 @@ class HotellingTest(HasEstimates, EllipsoidEstimator[HotellingPlan]):
             title="Private Hotelling test",
             header="difference",
             facts=facts,
-            notes=self._notes(tested, found),
+            notes=self._notes(errors, found),
             together=BONFERRONI,
             simulated=self.privacy_.simulated,
         )
@@ -482,7 +532,7 @@ class HotellingTest(HasEstimates, EllipsoidEstimator[HotellingPlan]):
                 "One sample may be empty: there are no estimates of the difference. Use more rows or a larger epsilon."
             )
         if plan.assume == "symmetric":
-            skewed = "rows of unequal spread" if plan.two_samples else "skewed rows"
+            skewed = "skewed rows of unequal spread" if plan.two_samples else "skewed rows"
             notes.append(
                 f"The test may reject {skewed} with equal means. For a test of means alone, set assume='mean'."
             )

@@ -203,20 +203,8 @@ def unidentified_note(names: Sequence[str], known: NDArray[np.bool_]) -> list[st
     if not unknown:
         return []
     return [
-        f"Not identified: {list_some(unknown, 5)}. The noise of the variance exceeds {MOST_NOISE:g} of it, so the "
-        "correlation is shown as 0 with the interval [-1, 1]. Use narrower bounds, fewer columns or a larger epsilon."
-    ]
-
-
-def noise_only_note(errors: BoundedErrors) -> list[str]:
-    """Return a note if noise makes 95% intervals hold all possible values."""
-    low, high = errors.limits(0.025)
-    hidden = np.isfinite(errors.error) & (low <= errors.low) & (high >= errors.high)
-    if not hidden.any():
-        return []
-    return [
-        f"Noise only: {hidden.sum():,} of {hidden.size:,} intervals hold all possible values, because the noise is so "
-        "large. Use more rows, narrower bounds, fewer columns or a larger epsilon."
+        f"Not identified: {list_some(unknown, 5)}. The noise of the variance exceeds {MOST_NOISE:g} of it, so "
+        "correlations with it are not estimated. Use narrower bounds, fewer columns or a larger epsilon."
     ]
 
 
@@ -229,6 +217,7 @@ def correlation_estimates(
     header: str = "correlation",
     facts: Sequence[tuple[str, str]],
     notes: Sequence[str],
+    unknown: Sequence[str] = (),
     simulated: bool,
 ) -> Estimates:
     """Return the correlations of all pairs of columns, in the order of ``numpy.triu_indices``."""
@@ -243,6 +232,7 @@ def correlation_estimates(
         header=header,
         facts=facts,
         notes=notes,
+        unknown=unknown,
         together=BONFERRONI,
         labels={"first": [first for first, _ in pairs], "second": [second for _, second in pairs]},
         simulated=simulated,

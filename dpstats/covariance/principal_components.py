@@ -15,12 +15,13 @@ from scipy.special import chdtr, chdtrc, chdtri
 from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
-from dpstats.covariance.moments import BoundedErrors, noise_only_note
+from dpstats.covariance.moments import BoundedErrors
 from dpstats.data.parameters import check_choice, check_integer
 from dpstats.errors import refuse, refuse_data
 from dpstats.inference.estimates import Estimates, HasEstimates
-from dpstats.inference.figures import ESTIMATE, axes_or_new, new_figure, plain
+from dpstats.inference.figures import ESTIMATE, axes_or_new, new_figure, place_bars, plain
 from dpstats.inference.multiple_testing import BONFERRONI
+from dpstats.inference.results import hide_noise
 from dpstats.means.ellipsoids import (
     LAST_SHARE,
     ROUND_SHARES,
@@ -345,7 +346,8 @@ class PrivatePCA(
     def estimates(self, *, estimand: str | None = None) -> Estimates:
         """Return the variances along the components, or the eigenvalues, with the distribution of their errors.
 
-        An impossible value of ``explained_variance_`` is moved to the nearest possible one.
+        A variance that noise hides is NaN, and an impossible value of ``explained_variance_`` is moved to the nearest
+        possible one.
 
         Parameters
         ----------
@@ -378,8 +380,10 @@ class PrivatePCA(
             covered = f"the eigenvalues of the covariance of {rows}{divided}, if scores have the tails of normal rows"
         errors = BoundedErrors(estimate, error, np.zeros(len(estimate)), most)
         names = tuple(f"component {k + 1}" for k in range(plan.n_components))
+        # An eigenvalue has the noise of its error; a variance along a released direction has its own.
+        noise = self.noise_std_ if name == "component" else np.where(np.isfinite(error), error, 0.0)
         return Estimates(
-            errors.start,
+            hide_noise(errors.start, noise, 4 * most / plan.n_samples),
             None,
             names,
             state_missing(self.plan_, covered),
@@ -387,20 +391,24 @@ class PrivatePCA(
             title="Private principal components",
             header="variance" if name == "component" else "eigenvalue",
             facts=self._table_facts(),
-            notes=[*noise_only_note(errors), *self._notes(np.flatnonzero(~np.isfinite(error)))],
+            notes=self._notes(),
+            unknown=self._unidentified(np.flatnonzero(~np.isfinite(error))),
             together=BONFERRONI,
             simulated=self.privacy_.simulated,
         )
 
-    def _notes(self, unknown: NDArray[np.intp]) -> list[str]:
+    def _unidentified(self, unknown: NDArray[np.intp]) -> list[str]:
+        if not unknown.size:
+            return []
+        return [
+            f"Not identified: {', '.join(str(k + 1) for k in unknown)}. The eigenvalue is too close to another one, or "
+            "below the noise, so the interval holds all possible values. Use more rows, fewer columns or a larger "
+            "epsilon."
+        ]
+
+    def _notes(self) -> list[str]:
         plan, found = self.plan_, self._found
         notes = []
-        if unknown.size:
-            notes.append(
-                f"Not identified: {', '.join(str(k + 1) for k in unknown)}. The eigenvalue is too close to another "
-                "one, or below the noise, so the interval holds all possible values. Use more rows, fewer columns or "
-                "a larger epsilon."
-            )
         gaps = -np.diff(found.values)[: plan.n_components]
         close = [str(k + 1) for k in np.flatnonzero(gaps < found.values_std)]
         if close:
@@ -423,12 +431,12 @@ class PrivatePCA(
             Default: 0.95.
         """
         interval = self.confidence_interval(confidence_level)
-        values = np.clip(self.explained_variance_, 0.0, None)
+        values = np.asarray(self.estimates().estimate)
         if ax is None:
             ax = new_figure(figsize=(4.8, 3.2)).add_subplot()
         places = np.arange(1, len(values) + 1)
-        errors = np.maximum(np.stack([values - interval.low, interval.high - values]), 0.0)
-        ax.errorbar(places, values, yerr=errors, marker="o", capsize=3)
+        middle, errors, marked = place_bars(values, interval.low, interval.high)
+        ax.errorbar(places, middle, yerr=errors, marker="o", capsize=3, markevery=marked)
         ax.set_xticks(places)
         ax.set_xlabel("component")
         ax.set_ylabel("variance")

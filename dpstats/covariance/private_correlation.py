@@ -158,7 +158,7 @@ def plan_concordance(n: int, d: int, guarantee: PrivacyGuarantee) -> Correlation
 
 AnyPlan = CorrelationPlan | ShrunkCorrelationPlan
 
-ESTIMANDS = ("clipped", "population")
+ESTIMANDS = ("population", "clipped")
 _FEW_ROWS = 50
 
 
@@ -199,13 +199,14 @@ class PrivateCorrelation(HasEstimates, PrivateEstimator[AnyPlan]):
     Attributes
     ----------
     correlation_ : ndarray of shape (n_features, n_features)
-        Released correlations, with ones on the diagonal. Noise can give the matrix negative eigenvalues.
+        Released correlations, with ones on the diagonal. For "pearson" they are corrected for the shrinking of rows.
+        Noise can give the matrix negative eigenvalues.
     noise_std_ : float, or ndarray of shape (n_features, n_features)
         Standard deviation of the noise of a correlation. For "pearson" it differs by pair, and is infinite for a pair
-        that is not identified.
+        that is not identified. It is that of ``correlation_``.
     identified_ : ndarray of bool, shape (n_features, n_features)
-        Only for "pearson": whether the noise of both variances is at most 0.3 of them. Other correlations are shown as
-        0, with the interval [-1, 1].
+        Only for "pearson": whether the noise of both variances is at most 0.3 of them. Other correlations are NaN,
+        with the interval [-1, 1].
     clipped_rows_ : float
         Only for "pearson": noisy number of rows that were shrunk.
     privacy_ : PrivacyGuarantee
@@ -228,8 +229,8 @@ class PrivateCorrelation(HasEstimates, PrivateEstimator[AnyPlan]):
     the matrices v v' moves by at most sqrt(2) R^2. The sum of the fourth powers of the norms of u costs nothing more.
 
     **Estimand.** For "kendall": tau-a of the population, where ties count as neither order. For "pearson": the
-    correlation of rows shrunk into the released ellipsoid. With ``estimand="population"`` it is the correlation of the
-    population, if its rows have an elliptical distribution. If they do not, that interval can miss it.
+    correlation of the population, if its rows have an elliptical distribution. If they do not, the interval can miss
+    it. With ``estimand="clipped"`` it is the correlation of rows shrunk into the released ellipsoid.
 
     **Assumptions.** Independent rows, and enough of them for averages to be nearly normal. Kendall's tau assumes
     nothing about the columns. For "pearson", standard errors use the average fourth power of the norms of whitened
@@ -251,7 +252,7 @@ class PrivateCorrelation(HasEstimates, PrivateEstimator[AnyPlan]):
 
     >>> X = np.random.default_rng(0).multivariate_normal([0, 0], [[1, 0.6], [0.6, 1]], size=20_000)
     >>> model = PrivateCorrelation(method="pearson", bounds=(-40, 40), random_state=0).fit(X)
-    >>> low, high = model.confidence_interval(estimand="population")
+    >>> low, high = model.confidence_interval()
     >>> bool(low[0] < 0.6 < high[0] < 0.63)
     True
     """
@@ -322,11 +323,13 @@ class PrivateCorrelation(HasEstimates, PrivateEstimator[AnyPlan]):
 
     def _report(self, released: Released, plan: AnyPlan) -> None:
         if isinstance(plan, ShrunkCorrelationPlan):
-            found = self._found = plan.walk(plan.reading(released))
+            self._found = plan.walk(plan.reading(released))
+            found = self._population = self._found.correct_for_shrinking()
             known = found.identified
-            self.correlation_: Floats = found.correlation
             self.noise_std_: float | Floats = found.noise
             self.identified_ = known[:, None] & known
+            shown = self.identified_ | np.eye(len(known), dtype=bool)
+            self.correlation_: Floats = np.where(shown, found.correlation, np.nan)
             self.clipped_rows_ = found.clipped_rows
             return
         self._sums = dict(released[STAGE])
@@ -341,14 +344,14 @@ class PrivateCorrelation(HasEstimates, PrivateEstimator[AnyPlan]):
 
         Parameters
         ----------
-        estimand : {"clipped", "population"}, optional
-            For "pearson": the correlation of shrunk rows (default), or of a population of elliptical rows.
+        estimand : {"population", "clipped"}, optional
+            For "pearson": the correlation of a population of elliptical rows (default), or of shrunk rows.
         """
         check_is_fitted(self, "correlation_")
         plan, names = self.plan_, self._column_names()
         i, j = np.triu_indices(plan.n_features, 1)
         few = f"Warning: below {_FEW_ROWS} rows, intervals may cover less than stated."
-        notes = [few] if plan.n_samples < _FEW_ROWS else []
+        notes, unknown = [few] if plan.n_samples < _FEW_ROWS else [], []
         if isinstance(plan, CorrelationPlan):
             if estimand is not None:
                 raise refuse("estimand", given=estimand, allowed="None for method='kendall', which has one")
@@ -356,12 +359,13 @@ class PrivateCorrelation(HasEstimates, PrivateEstimator[AnyPlan]):
             covered = "Kendall's tau of the population, where ties count as neither order"
             title, header = "Private rank correlations", "tau"
         else:
-            name = "clipped" if estimand is None else check_choice("estimand", estimand, ESTIMANDS)
-            found = self._found.correct_for_shrinking() if name == "population" else self._found
+            name = "population" if estimand is None else check_choice("estimand", estimand, ESTIMANDS)
+            found = self._population if name == "population" else self._found
             title, header = "Private correlations", "correlation"
             estimate, error = found.correlation[i, j], found.error[i, j]
             covered = found.estimand
-            notes += [found.note(), *unidentified_note(names, found.identified)]
+            notes.append(found.note())
+            unknown = unidentified_note(names, found.identified)
         return correlation_estimates(
             names,
             CorrelationErrors(estimate, error),
@@ -370,5 +374,6 @@ class PrivateCorrelation(HasEstimates, PrivateEstimator[AnyPlan]):
             header=header,
             facts=self._table_facts(),
             notes=notes,
+            unknown=unknown,
             simulated=self.privacy_.simulated,
         )

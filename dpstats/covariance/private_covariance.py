@@ -19,7 +19,6 @@ from dpstats.covariance.moments import (
     correlation_estimates,
     fine_bits,
     moment_integers,
-    noise_only_note,
     read_moments,
     unidentified_note,
 )
@@ -29,6 +28,7 @@ from dpstats.errors import refuse
 from dpstats.inference.estimates import Estimates, HasEstimates
 from dpstats.inference.figures import new_figure, plain
 from dpstats.inference.multiple_testing import BONFERRONI
+from dpstats.inference.results import hide_noise, significant
 from dpstats.lattice import check_finite_rows
 from dpstats.lattice.products import finest
 from dpstats.means.ellipsoids import check_box, gaussian_guarantee
@@ -204,7 +204,8 @@ class PrivateCovariance(HasEstimates, PrivateEstimator[CovariancePlan]):
     def estimates(self) -> Estimates:
         """Return the variances and covariances with the distribution of their errors: a row for each pair.
 
-        An impossible value of ``covariance_`` is moved to the nearest possible one.
+        A variance that noise hides is NaN, and an impossible value of ``covariance_`` is moved to the nearest possible
+        one.
         """
         check_is_fitted(self)
         plan = self.plan_
@@ -215,8 +216,10 @@ class PrivateCovariance(HasEstimates, PrivateEstimator[CovariancePlan]):
         error = np.sqrt(moments.sampling_variance + moments.noise_variance)[i, j] * unit
         errors = BoundedErrors(self.covariance_[i, j], error, np.where(same, 0.0, -unit), unit)
         labels = tuple(names[a] if a == b else f"{names[a]}, {names[b]}" for a, b in zip(i, j, strict=True))
+        # A variance is not known where noise leaves nothing of it; a covariance, where its interval holds everything.
+        variance = hide_noise(errors.start, self.noise_std_[i, j], 4 * unit / plan.n_samples)
         return Estimates(
-            errors.start,
+            np.where(same, variance, errors.start),
             error,
             labels,
             self._covered("covariance"),
@@ -224,7 +227,7 @@ class PrivateCovariance(HasEstimates, PrivateEstimator[CovariancePlan]):
             title="Private covariances",
             header="covariance",
             facts=self._table_facts(),
-            notes=["A single name is a variance.", *noise_only_note(errors), *self._notes()],
+            notes=["A single name is a variance.", *self._notes()],
             together=BONFERRONI,
             labels={"first": [names[a] for a in i], "second": [names[b] for b in j]},
             simulated=self.privacy_.simulated,
@@ -259,7 +262,8 @@ class PrivateCovariance(HasEstimates, PrivateEstimator[CovariancePlan]):
             errors,
             self._covered("correlation"),
             facts=self._table_facts(),
-            notes=[*self._notes(), *unidentified_note(names, moments.identified)],
+            notes=self._notes(),
+            unknown=unidentified_note(names, moments.identified),
             simulated=self.privacy_.simulated,
         )
 
@@ -284,7 +288,14 @@ class PrivateCovariance(HasEstimates, PrivateEstimator[CovariancePlan]):
         ax.imshow(matrix, vmin=-1, vmax=1, cmap="RdBu_r")
         ends = zip(i, j, found.estimate, np.ravel(interval.low), np.ravel(interval.high), strict=True)
         for a, b, r, least, most in ends:
-            ax.text(a, b, f"{r:.2f}\n[{least:.2f}, {most:.2f}]", ha="center", va="center", fontsize=7)
+            ax.text(
+                a,
+                b,
+                f"{significant(r, 0.1)}\n[{least:.2f}, {most:.2f}]",
+                ha="center",
+                va="center",
+                fontsize=7,
+            )
         ax.set_xticks(range(d), names, rotation=45, ha="right")
         ax.set_yticks(range(d), names)
         return ax

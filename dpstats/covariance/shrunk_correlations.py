@@ -194,7 +194,7 @@ class ShrunkCorrelations:
                 words
                 + "Rows that are not elliptical can have another correlation, which the interval misses."
             )
-        return words + 'For the correlation of a population of elliptical rows, use estimand="population".'
+        return words + "The correlation of the population, if rows are elliptical, is the default estimand."
 
     @property
     def units(self) -> Floats:

@@ -56,7 +56,17 @@ from dpstats.inference.error_distributions import usual_level
 from dpstats.inference.estimates import ALTERNATIVES
 from dpstats.inference.multiple_testing import HOLM
 from dpstats.inference.reports import SIMULATED, picture_of
-from dpstats.inference.results import FREE, ConfidenceInterval, Summary, list_some, plain, significant
+from dpstats.inference.results import (
+    FREE,
+    SPREAD,
+    ConfidenceInterval,
+    Summary,
+    hidden_spreads_note,
+    list_some,
+    plain,
+    print_spreads,
+    significant,
+)
 from dpstats.means.ratio import TOTALS, DifferenceErrors, Ratio, RatioErrors, Region, Tukey, group_sums
 from dpstats.privacy.guarantee import parse_neighbors
 from dpstats.regression import engine
@@ -152,11 +162,11 @@ class GroupMeans(RatioEstimator[GroupMeansPlan]):
     counts_noise_std_ : float
         Standard deviation of the noise in ``counts_``. With "discover", before the threshold conditions it.
     means_ : ndarray of shape (n_groups, n_features)
-        Private estimates in the units of the data, inside the bounds. The mean of a group whose count is below its
-        noise is shrunk towards the middle of the bounds.
-    std_ : ndarray of shape (n_groups, n_features)
-        Standard deviations of the clipped rows, or with ``adjust`` of the clipped residuals. Zero if noise makes an
-        estimated variance negative.
+        Private estimates in the units of the data, inside the bounds. NaN if the 95% interval holds all values between
+        the bounds.
+    std_, std_noise_std_ : ndarray of shape (n_groups, n_features)
+        Standard deviations of the clipped rows, or with ``adjust`` of the clipped residuals, and the standard
+        deviations of their noise. NaN if the noise of the variance exceeds 0.3 of it.
     slopes_, slopes_standard_errors_ : ndarray of shape (n_features - 1,)
         Slopes of the covariates, and their standard errors. A slope that noise hides is 0. Only with ``adjust``.
     privacy_ : PrivacyGuarantee
@@ -234,6 +244,7 @@ class GroupMeans(RatioEstimator[GroupMeansPlan]):
     counts_noise_std_: float = fitted()
     means_: Floats = fitted()
     std_: Floats = fitted()
+    std_noise_std_: Floats = fitted()
     slopes_: Floats = fitted()
     slopes_standard_errors_: Floats = fitted()
     _adjusted: LevelsEstimate | None = fitted()
@@ -258,6 +269,7 @@ class GroupMeans(RatioEstimator[GroupMeansPlan]):
             shares of the upper end: 2 numbers, Laplace noise of scale 2
           Noise chosen: Laplace, smaller than Gaussian noise at delta = 1e-06; the guarantee has delta = 0
           a group of n/2 = 2500 rows: noise of its mean 0.008 (0.0126 at a bound)
+          noise hides standard deviations there below about 0.556, and Hedges' g with them
         """
         n, neighbors = check_size(self, n_samples), parse_neighbors(self.neighbors)
         d = check_integer("n_features", n_features, at_least=1)
@@ -350,15 +362,14 @@ class GroupMeans(RatioEstimator[GroupMeansPlan]):
                 record_size(self, float(self.counts_.sum()), noise.rows.sum(len(self.groups_)))
         self._ratio = ratio
         self.counts_noise_std_ = noise.count
-        m, rows = ratio.estimate, np.maximum(self.counts_[:, None], noise.count)
-        self.means_ = self._errors().start
-        variance = (ratio.Q - 2 * m * ratio.X + m**2 * ratio.R) / rows
-        self.std_ = self.plan_.half * np.sqrt(np.clip(variance, 0.0, (1 - m) * (1 + m)))
+        self.means_ = self._known_means()
+        self.std_, self.std_noise_std_ = (self.plan_.half * part for part in ratio.spread)
 
     def _report_adjusted(self, found: LevelsEstimate, plan: AdjustedMeansPlan) -> None:
         self._adjusted, self._ratio = found, found.ratio
         self.groups_, self.counts_, self.counts_noise_std_ = plan.groups, found.counts, found.counts_noise
-        self.means_, self.std_ = self._errors().start, plan.design.y_half * found.deviations
+        self.means_ = self._known_means()
+        self.std_, self.std_noise_std_ = (plan.design.y_half * part for part in found.shown_deviations)
         unit, d = plan.design.y_half / plan.design.half, plan.design.center.size
         slopes, cov = np.zeros(d), np.full((d, d), np.inf)
         if plan.steps is not None:
@@ -691,12 +702,10 @@ class GroupMeans(RatioEstimator[GroupMeansPlan]):
             noise=np.full(found.estimate.shape, np.nan),
             before={"rows": [self._count(k) for k in range(len(self.groups_)) for _ in range(d)]},
             beside={
-                "residual std" if self._is_adjusted else "std": [
-                    significant(value, value / 10) for value in self.std_.ravel().tolist()
-                ]
+                f"{'residual ' * self._is_adjusted}{SPREAD}": print_spreads(self.std_, self.std_noise_std_)
             },
             facts=facts,
-            notes=self._notes(),
+            notes=[*self._notes(), *hidden_spreads_note(self._all_names(), self.std_)],
         )
         return found.summary(confidence_level)
 

@@ -41,6 +41,7 @@ from dpstats.quantiles.quantile_plan import (
     POINTS,
     REGULAR,
     SPARE,
+    TIED,
     WIDER,
     Target,
     rank_of,
@@ -612,7 +613,8 @@ class GroupQuantiles(OneColumn[GroupQuantilesPlan]):
 
     def _assumptions(self) -> list[str]:
         """Return the assumptions of the intervals, and where they are rough."""
-        found = [f"Intervals assume independent rows. {REGULAR}"]
+        found = [] if self.plan_.grid.declared else [f"{TIED}."]
+        found.append(f"Intervals assume independent rows. {REGULAR}")
         least = self.plan_.crowded_rows
         crowded = [str(g) for g, rows in zip(self.groups_, self.counts_, strict=True) if rows < least]
         if crowded:

@@ -55,11 +55,20 @@ class MeanPerRowPlan(RatioPlan[UnitTotals]):
         noise = ", ".join(f"{value:.3g}" for value in self.mean_noise(n)[:6])
         units = f"each of {n} units" if self.n_planned is None else "each"
         most, more = self.totals.max_rows, ", ..." if self.n_features > 6 else ""
-        return [
+        found = [
             f"totals are in half-widths of the bounds, and parts of {most} rows",
             f"if {units} has one row: noise of the mean {noise}{more}; with k rows each, a k-th of it (at most {most} "
             "rows count)",
         ]
+        # The number of rows is private: at least one of each unit, and at most `most`.
+        enough = 2 * self.totals_noise.count * most
+        if self.n_planned is not None and self.n_planned < enough:
+            found.append(
+                f"warning: fewer than {enough:.0f} rows cannot be distinguished from noise, and {n} units have "
+                f"{n * most:,} at most: intervals can be the bounds (more units, a larger epsilon or a smaller "
+                "max_rows help)"
+            )
+        return found
 
 
 def unit_places(units: Any) -> NDArray[np.int64]:
@@ -112,7 +121,8 @@ class MeanPerRow(RatioEstimator[MeanPerRowPlan]):
     Attributes
     ----------
     mean_ : ndarray of shape (n_features,)
-        Private estimate in the units of the data, inside the bounds.
+        Private estimate in the units of the data, inside the bounds. NaN if the 95% interval holds all values between
+        the bounds.
     rows_ : float
         Noisy number of rows that count.
     rows_noise_std_ : float
@@ -246,7 +256,7 @@ class MeanPerRow(RatioEstimator[MeanPerRowPlan]):
         self.rows_, self.rows_noise_std_ = float(ratio.N[0]) * most, noise.count * most
         if plan.has_private_size:
             record_size(self, self.rows_, noise.rows.scale(most))
-        self.mean_ = self._errors().start
+        self.mean_ = self._known_means()
         rows = max(self.rows_, self.rows_noise_std_)
         self.noise_std_ = plan.mean_noise(rows) * np.sqrt(
             1 + (ratio.estimate * noise.count / noise.total) ** 2

@@ -25,8 +25,8 @@ from dpstats.data.rows import Table
 from dpstats.data.schema import Categories
 from dpstats.errors import refuse
 from dpstats.inference.discovered_counts import FURTHEST, FoundCounts, NormalNoise
-from dpstats.inference.estimates import Estimates, HasEstimates
-from dpstats.inference.results import about_missing, list_some, with_missing
+from dpstats.inference.estimates import Estimates, HasEstimates, find_hidden
+from dpstats.inference.results import SHOWN_ALONE, about_missing, list_some, with_missing
 from dpstats.lattice import BoxLattice
 from dpstats.lattice.rounding import rows_that_count
 from dpstats.means.moments import finest
@@ -118,6 +118,15 @@ class GroupMeansPlan(RatioPlan[GaussianTotals | LaplaceTotals]):
         """
         return self.half * self.totals_noise.total / check_real("n_rows", n_rows, above=0)
 
+    def least_std(self, n_rows: float) -> NDArray[np.float64]:
+        """Return the least standard deviation of a group of ``n_rows`` rows that noise does not hide.
+
+        For a mean in the middle of its bounds: it is larger for other means. Below it there is no standard deviation,
+        and the interval of Hedges' g has infinite limits.
+        """
+        rows = check_real("n_rows", n_rows, above=0)
+        return np.asarray(self.half * np.sqrt(SHOWN_ALONE * self.totals_noise.square / rows))
+
     def describe_noise(self, n_rows: float) -> str:
         """Return text about the noise of the mean of a group: in the middle of its bounds, and at a bound."""
         noise = self.totals_noise
@@ -138,7 +147,13 @@ class GroupMeansPlan(RatioPlan[GaussianTotals | LaplaceTotals]):
             return [f"a group of {_EXAMPLE} rows: {self.describe_noise(_EXAMPLE)}"]
         each = self.n_planned / len(self.groups)
         enough = 2 * self.totals_noise.count
-        found = [f"a group of n/{len(self.groups)} = {each:.6g} rows: {self.describe_noise(each)}"]
+        least = ", ".join(f"{value:.3g}" for value in self.least_std(each)[:6]) + ", ..." * (
+            self.n_features > 6
+        )
+        found = [
+            f"a group of n/{len(self.groups)} = {each:.6g} rows: {self.describe_noise(each)}",
+            f"noise hides standard deviations there below about {least}, and Hedges' g with them",
+        ]
         if each < enough:
             found.append(
                 f"warning: groups of fewer than {enough:.0f} rows cannot be distinguished from noise, and "
@@ -216,6 +231,11 @@ class RatioEstimator(HasEstimates, PrivateEstimator[Plan]):
             simulated=self.privacy_.simulated,
             columns=tuple(getattr(self, "feature_names_in_", ())),
         )
+
+    def _known_means(self) -> Floats:
+        """Return the means, NaN where the interval holds all values between the bounds."""
+        errors = self._errors()
+        return np.where(find_hidden(errors), np.nan, errors.start)
 
     def _errors(self) -> RatioErrors:
         plan = self.plan_

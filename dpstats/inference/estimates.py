@@ -18,7 +18,15 @@ from dpstats.inference.error_distributions import ErrorDistribution
 from dpstats.inference.figures import draw_intervals, new_figure
 from dpstats.inference.multiple_testing import SIDAK, Together
 from dpstats.inference.reports import SIMULATED, Printed, Records, Reported, free_names
-from dpstats.inference.results import FREE, ConfidenceInterval, Summary, plain, significant
+from dpstats.inference.results import (
+    FREE,
+    UNKNOWN,
+    ConfidenceInterval,
+    Summary,
+    list_some,
+    plain,
+    significant,
+)
 
 Floats = NDArray[np.float64]
 
@@ -42,6 +50,46 @@ class StandardErrors:
         estimates.__dict__["_error"] = error
 
 
+class ShownEstimates:
+    """Field of `Estimates` that is NaN where the release leaves nothing of an estimate.
+
+    This is the one place that decides it: summaries, frames, LaTeX and pictures read this field.
+    """
+
+    def __get__(self, estimates: Estimates, owner: type[Estimates]) -> Floats:
+        state = estimates.__dict__
+        if "_known" not in state:
+            given, hidden = state["_given"], estimates._hidden
+            # A family can have estimates in another form than its errors.
+            state["_known"] = (
+                np.where(hidden, np.nan, given) if np.shape(given) == hidden.shape and hidden.any() else given
+            )
+        shown: Floats = state["_known"]
+        return shown
+
+    def __set__(self, estimates: Estimates, given: Floats) -> None:
+        estimates.__dict__["_given"] = given
+
+
+def find_hidden(distribution: ErrorDistribution) -> NDArray[np.bool_]:
+    """Return which intervals at the usual level hold all values between public bounds: these have no estimate."""
+    low, high = distribution.box
+    bounded = np.isfinite(low) & np.isfinite(high) & (low < high)
+    if not distribution.known or not bounded.any():
+        return np.zeros(np.shape(bounded), dtype=bool)
+    with np.errstate(all="ignore"):
+        least, most = distribution.limits((1 - distribution.confirm_level(None)) / 2)
+        # A limit in the units of the data has a rounding error.
+        near = 1e-9 * np.where(bounded, high - low, 0.0)
+        return np.asarray(bounded & (least <= low + near) & (most >= high - near))
+
+
+_HIDDEN = (
+    "Not estimated: {}. Too little is left of the estimate beside the noise, and the interval shows which values are "
+    "possible. Use more rows, narrower bounds or a larger epsilon."
+)
+
+
 @dataclass(frozen=True, eq=False, repr=False)
 class Estimates(Printed):
     """Estimates with the distribution of their errors.
@@ -49,8 +97,9 @@ class Estimates(Printed):
     Attributes
     ----------
     estimate, error : arrays of one shape
-        Estimates and their standard errors, NaN where these are not known. Give None as ``error`` for the
-        standard errors of the distribution, which are computed when they are first read.
+        Estimates and their standard errors, NaN where these are not known. An estimate is not known if its interval
+        at the usual level holds all values between public bounds. Give None as ``error`` for the standard errors of
+        the distribution, which are computed when they are first read.
     names : tuple of str
         A name for each estimate, in the order of ``numpy.ravel``.
     estimand : str
@@ -93,6 +142,8 @@ class Estimates(Printed):
     columns : tuple of str, optional
         Names of the columns along the last axis, empty if they have none. A tested value is then a number, or one per
         column, and its labels are matched with these names.
+    unknown : sequence of str
+        Notes on estimates without a number, in place of the general one.
 
     Examples
     --------
@@ -130,6 +181,7 @@ class Estimates(Printed):
     before: Mapping[str, Sequence[str]] = field(default_factory=dict)
     simulated: bool = field(default=False, kw_only=True)
     columns: tuple[str, ...] | None = field(default=None, kw_only=True)
+    unknown: Sequence[str] = field(default=(), kw_only=True)
 
     @property
     def statistic(self) -> Any:
@@ -280,12 +332,31 @@ class Estimates(Printed):
             [*self.facts, *([("Intervals cover", self.estimand)] if self.distribution.known else [])],
             [self.rows, *shown],
             list(zip(self.names, *shown.values(), strict=True)),
-            [*self.notes, *[SIMULATED] * (self.simulated and SIMULATED not in self.notes)],
+            [
+                *self.notes,
+                *self._hidden_note(),
+                *[SIMULATED] * (self.simulated and SIMULATED not in self.notes),
+            ],
         )
+
+    @cached_property
+    def _hidden(self) -> NDArray[np.bool_]:
+        return find_hidden(self.distribution)
+
+    def _hidden_note(self) -> list[str]:
+        """Return a note that names the estimates without a number, if there are any."""
+        if self.unknown or not self.distribution.known:
+            return list(self.unknown)
+        unknown = np.isnan(np.ravel(self.estimate)).tolist()
+        named = [name for name, hides in zip(self.names, unknown, strict=True) if hides]
+        return [_HIDDEN.format(list_some(named, 5))] if named else []
 
     def _column(self, values: Floats, errors: list[float]) -> list[str]:
         pairs = zip(values.tolist(), errors, strict=True)
-        return [f"{value:,.10g}" if self.exact else significant(value, error) for value, error in pairs]
+        return [
+            f"{value:,.10g}" if self.exact and not np.isnan(value) else significant(value, error)
+            for value, error in pairs
+        ]
 
     def _ends(self, confidence_level: float | None) -> tuple[Floats, Floats, float]:
         """Return the limits of all intervals and their level; NaN where there are none."""
@@ -354,6 +425,7 @@ class Estimates(Printed):
 
 # Set here, because a dataclass takes what stands in its body for a default.
 Estimates.error = StandardErrors()
+Estimates.estimate = ShownEstimates()  # type: ignore[assignment]
 
 
 @dataclass(frozen=True, eq=False)
@@ -435,7 +507,10 @@ class Test(Reported):
             "Private test of a value",
             [("Tested", self.estimand), ("Alternative", f"it {_IN_WORDS[self.alternative]} the value")],
             ["", "value", "statistic", "p-value"],
-            [(name, f"{value:g}", f"{z:.3f}", f"{p:.4g}") for name, value, z, p in rows],
+            [
+                (name, f"{value:g}", UNKNOWN if np.isnan(z) else f"{z:.3f}", f"{p:.4g}")
+                for name, value, z, p in rows
+            ],
             [*notes, *[SIMULATED] * self.simulated],
         )
 

@@ -336,7 +336,12 @@ class Summary(Reported):
 
     def to_latex(self) -> str:
         """Return the table as a LaTeX tabular, for the package booktabs."""
-        special = {"\\": r"\textbackslash{}", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}"}
+        special = {
+            "\\": r"\textbackslash{}",
+            "~": r"\textasciitilde{}",
+            "^": r"\textasciicircum{}",
+            UNKNOWN: "--",
+        }
         escaped = str.maketrans({**{c: f"\\{c}" for c in "&%$#_{}"}, **special})
         table = [[cell.translate(escaped) for cell in row] for row in [self.columns, *self.rows]]
         head, *body = (" & ".join(row) + r" \\" for row in table)
@@ -529,8 +534,90 @@ def list_some(names: Sequence[Any], most: int = 6) -> str:
     return ", ".join(map(str, names[:most])) + (f" and {left:,} more" if left > 0 else "")
 
 
+UNKNOWN = "–"
+"""Printed in place of a number that noise hides, which is NaN."""
+NOISE_ONLY = 2.0
+"""Standard deviations of its noise below which a released number cannot be distinguished from 0."""
+SHOWN_ALONE = 10 / 3
+"""Standard deviations of its noise below which a number without an interval is not shown."""
+_ONE_ROW = 0.01
+"""Noise below this fraction of what one row moves hides nothing."""
+
+
+def hide_noise(value: Any, noise_std: Any, one_row: Any, least: float = NOISE_ONLY) -> NDArray[np.float64]:
+    """Return numbers that cannot be negative, such as variances: NaN where noise leaves nothing of them.
+
+    ``one_row`` is the most that one row moves a number by. Where the noise is far below it, a number that is smaller
+    than its noise is 0. ``least`` counts standard deviations of the noise.
+
+    >>> import numpy as np
+    >>> from dpstats.inference.results import hide_noise
+    >>> hide_noise([9.0, 1.0, -1.0], 1.0, 0.5)
+    array([ 9., nan, nan])
+    >>> hide_noise([9.0, 1e-4, -1e-4], 1e-3, 0.5)
+    array([9., 0., 0.])
+    """
+    value, noise, unit = np.broadcast_arrays(np.asarray(value, dtype=np.float64), noise_std, one_row)
+    with np.errstate(all="ignore"):
+        seen = (value > 0) & (value >= least * noise)
+        return np.where(seen, value, np.where(noise <= _ONE_ROW * unit, 0.0, np.nan))
+
+
+def spread_of(
+    variance: Any, noise_std: Any, one_row: Any, least: float = SHOWN_ALONE
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Return standard deviations by `hide_noise`, and those of their own noise, which is NaN where they are.
+
+    >>> import numpy as np
+    >>> from dpstats.inference.results import spread_of
+    >>> std, noise = spread_of(np.array([25.0, 1.0]), 2.0, 1.0)
+    >>> std, noise
+    (array([ 5., nan]), array([0.2, nan]))
+    """
+    with np.errstate(all="ignore"):
+        kept = hide_noise(variance, noise_std, one_row, least)
+        std = np.sqrt(kept)
+        # Near 0 the square root is not linear: the noise of a variance v moves it by at most sqrt(v).
+        noise = np.minimum(noise_std / (2 * std), np.sqrt(np.maximum(noise_std, 0.0)))
+    return std, np.where(np.isnan(kept), np.nan, noise)
+
+
+def print_spreads(std: Any, noise_std: Any) -> list[str]:
+    """Return standard deviations with those of their noise, as the cells of a column.
+
+    >>> from dpstats.inference.results import print_spreads
+    >>> print_spreads([5.0, float("nan")], [0.2, float("nan")])
+    ['5.00 (0.20)', '–']
+    """
+    pairs = zip(np.ravel(std).tolist(), np.ravel(noise_std).tolist(), strict=True)
+    return [
+        UNKNOWN if np.isnan(value) else f"{significant(value, noise)} ({significant(noise)})"
+        for value, noise in pairs
+    ]
+
+
+SPREAD = "std (noise sd)"
+"""Header of a column of `print_spreads`."""
+
+
+def hidden_spreads_note(names: Sequence[str], std: Any) -> list[str]:
+    """Return a note that names the columns or groups whose standard deviation is hidden by noise, if there are any."""
+    hidden = [name for name, value in zip(names, np.ravel(std).tolist(), strict=True) if np.isnan(value)]
+    if not hidden:
+        return []
+    return [
+        f"No standard deviation is shown for {list_some(hidden, 5)}: noise hides the variance. Use more rows, "
+        "narrower bounds or a larger epsilon."
+    ]
+
+
 def significant(value: float, reference: float | None = None) -> str:
-    """Format a number to about two significant digits of ``reference``, its error (default: itself)."""
+    """Format a number to about two significant digits of ``reference``, its error (default: itself).
+
+    NaN is a dash.
+    """
+    if np.isnan(value):
+        return UNKNOWN
     scale = abs(value if reference is None else reference)
     if not np.isfinite(value) or scale == 0 or not np.isfinite(scale):
         return f"{value:.6g}"

@@ -28,7 +28,14 @@ from dpstats.errors import refuse
 from dpstats.inference.error_distributions import ErrorDistribution
 from dpstats.inference.estimates import Estimates
 from dpstats.inference.reports import SIMULATED
-from dpstats.inference.results import about_missing, list_some, print_rounded
+from dpstats.inference.results import (
+    SPREAD,
+    about_missing,
+    hidden_spreads_note,
+    list_some,
+    print_spreads,
+    spread_of,
+)
 from dpstats.lattice import BallLattice, BoxLattice, RowLattice
 from dpstats.means.estimator import ColumnAnswers, ColumnEstimator, note_few_rows, observed_facts
 from dpstats.means.moments import (
@@ -321,7 +328,9 @@ class ClippedMean(ColumnEstimator[ClippedMeanPlan]):
         Standard deviation of the noise.
     std_ : ndarray of shape (n_features,) or None
         Standard deviation of the columns: the public value, or the private estimate for the clipped rows. The
-        estimate is 0 if noise makes the estimated variance negative.
+        estimate is NaN if the noise of the variance exceeds 0.3 of it.
+    std_noise_std_ : ndarray of shape (n_features,)
+        Standard deviation of the noise of ``std_``. Only with ``std="private"``.
     clipped_share_ : ndarray of shape (n_features,) or (1,)
         Estimated fraction of the entries of each column (of the rows for "l2") outside the clipping region. Only if
         ``clipped_share=True``. Noise can make it negative.
@@ -573,11 +582,14 @@ class ClippedMean(ColumnEstimator[ClippedMeanPlan]):
         if plan.has_private_size:
             record_size(self, rows, noise.rows)
         m = ratio.estimate
+        shown, off = ratio.spread
+        self.std_: NDArray[np.float64] | None = clip * shown
+        self.std_noise_std_ = clip * off
         error = np.hypot(noise.total, m * noise.count) / counted
         self.noise_std_ = clip * error
         spread = (ratio.Q - 2 * m * ratio.T + m**2 * rows) / counted
         spread = (spread + error**2) * counted / (counted - 1)
-        self.std_: NDArray[np.float64] | None = clip * np.sqrt(np.clip(spread, 0.0, 1.0))
+        self._spread: NDArray[np.float64] | None = clip * np.sqrt(np.clip(spread, 0.0, 1.0))
         low, high = plan.region.ends(plan.n_features)
         self.mean_ = np.clip(plan.lattice.center + clip * m, low, high)
 
@@ -598,15 +610,20 @@ class ClippedMean(ColumnEstimator[ClippedMeanPlan]):
         clip = np.full(d, plan.clip)
         self.noise_scale_ = noise.scale
         self.noise_std_ = np.broadcast_to(noise.std, (d,)).copy()
-        self.std_ = None if plan.std is None else np.full(d, plan.std)
-        spread: Known | About = Known(np.zeros(d) if self.std_ is None else self.std_, clip)
+        self._spread = None if plan.std is None else np.full(d, plan.std)
+        self.std_ = self._spread
+        spread: Known | About = Known(np.zeros(d) if self._spread is None else self._spread, clip)
         if plan.estimates_std:
             first, second = values[MEAN], values[SQUARES]
             second_std = np.broadcast_to(plan.noise(SQUARES).std, (d,))
             spread = About(first, second, self.noise_std_, second_std, clip)
             # Unbiased but for the cut: the square of the noisy mean exceeds the squared mean by the noise's variance.
             variance = n / (n - 1) * (second - first**2 + self.noise_std_**2)
-            self.std_ = np.sqrt(np.clip(variance, 0.0, clip**2))
+            self._spread = np.sqrt(np.clip(variance, 0.0, clip**2))
+            off = n / (n - 1) * np.hypot(second_std, 2 * first * self.noise_std_)
+            # A row moves an average of squares by at most the square of the clip, over n.
+            self.std_, self.std_noise_std_ = spread_of(variance, off, clip**2 / n)
+            self.std_ = np.minimum(self.std_, clip)
         self._score = Score(values[MEAN], noise, n, -clip, clip, spread)
         low, high = plan.region.ends(d)
         self.released_mean_ = plan.lattice.center + values[MEAN]
@@ -642,14 +659,15 @@ class ClippedMean(ColumnEstimator[ClippedMeanPlan]):
         return np.diag(self._sampling_std() ** 2 + self.noise_std_**2)
 
     def _sampling_std(self) -> NDArray[np.float64]:
-        if self.std_ is None:
+        # Standard errors stay finite where noise hides the standard deviation.
+        if self._spread is None:
             return np.zeros(self.plan_.n_features)
-        return self.std_ / math.sqrt(self._counted)
+        return self._spread / math.sqrt(self._counted)
 
     def _describe(self, found: Estimates, estimand: str, confidence_level: float | None) -> Estimates:
         plan, beside = self.plan_, {}
         if plan.estimates_std and self.std_ is not None:
-            beside["std"] = print_rounded(self.std_, self.noise_std_)
+            beside[SPREAD] = print_spreads(self.std_, self.std_noise_std_)
         if hasattr(self, "clipped_share_") and self.clipped_share_.size == plan.n_features:
             beside["clipped"] = [f"{100 * max(share, 0.0):.1f}%" for share in self.clipped_share_]
         law = {"exact": "exact curve", "textbook": "algorithm 9.2.1"}[plan.calibration]
@@ -672,7 +690,8 @@ class ClippedMean(ColumnEstimator[ClippedMeanPlan]):
                 "population, set std='private' or give a public std."
             )
         if plan.estimates_std:
-            notes.append("The column 'std' is the private standard deviation of the clipped rows.")
+            notes.append(f"The column '{SPREAD}' has the private standard deviation of the clipped rows.")
+            notes += hidden_spreads_note(self._column_names(), self.std_)
         if not plan.region.hard:
             found = []
             if hasattr(self, "clipped_share_"):
@@ -692,7 +711,7 @@ class ClippedMean(ColumnEstimator[ClippedMeanPlan]):
         if plan.clip_norm == "l2":
             return []
         low, high = plan.region.ends(plan.n_features)
-        spread = np.zeros(plan.n_features) if self.std_ is None else self.std_
+        spread = np.zeros(plan.n_features) if self._spread is None else self._spread
         near = np.maximum(np.maximum(spread, 2 * self.noise_std_), 0.05 * (high - low))
         edges = np.flatnonzero(np.minimum(self.mean_ - low, high - self.mean_) < near)
         if not edges.size or np.all(near >= (high - low) / 2):

@@ -33,6 +33,7 @@ from dpstats.inference.error_distributions import (
     normal_quantile,
 )
 from dpstats.inference.multiple_testing import Together
+from dpstats.inference.results import spread_of
 from dpstats.lattice import BoxLattice
 from dpstats.lattice.base import box_movement
 from dpstats.lattice.sums import end_shares
@@ -337,14 +338,8 @@ class Ratio:
         within the bounds have a variance of at most (1 - m)(1 + m).
         """
         m, noise = np.asarray(value, dtype=np.float64), self.noise
-        about = self.Q - 2 * m * self.X + m**2 * self.R
-        off = (
-            noise.square**2
-            + 4 * m**2 * noise.cross**2
-            + m**4 * noise.spread**2
-            + 2 * m**2 * noise.square_spread
-        )
-        found = np.maximum(about + _RAISED * np.sqrt(off), 0.0)
+        about, off = self.squares_about(m)
+        found = np.maximum(about + _RAISED * off, 0.0)
         most = np.maximum(self.N + _RAISED * noise.count, 0.0)
         if not self.counts:
             return np.asarray(np.minimum(found, most * (1 + np.abs(m)) ** 2))
@@ -354,6 +349,29 @@ class Ratio:
             # At a bound of the ratio, only the largest variance applies.
             raised = np.where(np.isfinite(further), found * np.maximum(further, 1.0), np.inf)
         return np.minimum(raised, most * (1 - m) * (1 + m))
+
+    def squares_about(self, value: Floats) -> tuple[Floats, Floats]:
+        """Return the noisy sum of squares of s - m c, and the standard deviation of its noise."""
+        m, noise = value, self.noise
+        off = (
+            noise.square**2
+            + 4 * m**2 * noise.cross**2
+            + m**4 * noise.spread**2
+            + 2 * m**2 * noise.square_spread
+        )
+        return self.Q - 2 * m * self.X + m**2 * self.R, np.sqrt(off)
+
+    @property
+    def spread(self) -> tuple[Floats, Floats]:
+        """Standard deviations of the rows about their means, and those of their noise: NaN where noise hides them."""
+        m = self.estimate
+        squares, off = self.squares_about(m)
+        rows = np.maximum(self.N, self.noise.count)
+        # The number of rows has noise too. A row moves the sum of squares by at most (1 + |m|)^2.
+        off = np.hypot(off, squares / rows * self.noise.count)
+        std, noise = spread_of(squares / rows, off / rows, (1 + np.abs(m)) ** 2 / rows)
+        most = np.sqrt((1 - m) * (1 + m))
+        return np.minimum(std, most), noise
 
     def ends(self, z: Any) -> tuple[Floats, Floats]:
         """Return the least and the largest value that a standard normal variable within z does not refute."""

@@ -16,7 +16,14 @@ from dpstats.errors import refuse
 from dpstats.inference.error_distributions import ErrorDistribution, Limits, Tail
 from dpstats.inference.estimates import Estimates
 from dpstats.inference.multiple_testing import BONFERRONI
-from dpstats.inference.results import about_missing
+from dpstats.inference.results import (
+    NOISE_ONLY,
+    SPREAD,
+    about_missing,
+    hide_noise,
+    print_spreads,
+    spread_of,
+)
 from dpstats.lattice import BoxLattice, RowLattice
 from dpstats.means.estimator import ColumnAnswers, ColumnEstimator, note_few_rows, observed_facts
 from dpstats.means.moments import (
@@ -157,9 +164,10 @@ class PrivateVariance(ColumnEstimator[PrivateVariancePlan]):
     Attributes
     ----------
     variance_ : ndarray of shape (n_features,)
-        Private estimate in squared units of the data, between 0 and the largest value that the bounds allow.
-    std_ : ndarray of shape (n_features,)
-        Square root of ``variance_``.
+        Private estimate in squared units of the data, between 0 and the largest value that the bounds allow. NaN if
+        it is below two standard deviations of its noise.
+    std_, std_noise_std_ : ndarray of shape (n_features,)
+        Square root of ``variance_``, and the standard deviation of its noise.
     noise_std_ : ndarray of shape (n_features,)
         Standard deviation of the noise in ``variance_`` before the estimate is truncated to its range. With
         ``about="mean"`` it is estimated from the released mean.
@@ -285,13 +293,16 @@ class PrivateVariance(ColumnEstimator[PrivateVariancePlan]):
             self._report_observed(values, plan)
         else:
             self._report_all(values, plan)
-        self.variance_ = self._score.start
-        self.std_ = np.sqrt(self.variance_)
+        # A row moves a variance by at most the square of the range, over the number of rows.
+        one_row = (2 * np.full(plan.n_features, plan.region.clip)) ** 2 / self._counted
+        self.variance_ = hide_noise(self._score.start, self.noise_std_, one_row)
+        self.std_, self.std_noise_std_ = spread_of(self.variance_, self.noise_std_, one_row, NOISE_ONLY)
 
     def _report_observed(self, values: Mapping[str, Numbers], plan: PrivateVariancePlan) -> None:
         """Set the attributes of a ratio over the observed rows."""
         observed = ObservedSums.of(values, plan)
         rows = float(observed.rows[0])
+        self._counted = float(np.max(observed.counted))
         if plan.missing == "drop":
             self.rows_, self.rows_noise_std_ = rows, observed.rows_std
         if plan.has_private_size:
@@ -303,6 +314,7 @@ class PrivateVariance(ColumnEstimator[PrivateVariancePlan]):
     def _report_all(self, values: Mapping[str, Numbers], plan: PrivateVariancePlan) -> None:
         """Set the attributes of an average over all rows."""
         d, n = plan.n_features, plan.n_samples
+        self._counted = float(n)
         variance = {name: np.broadcast_to(np.asarray(plan.noise(name).std) ** 2, (d,)) for name in values}
         clip, raw, noise, correction = np.full(d, plan.region.clip), values[SQUARES], variance[SQUARES], 1.0
         shift, of_mean, raised = np.zeros(d), np.zeros(d), noise
@@ -378,7 +390,7 @@ class PrivateVariance(ColumnEstimator[PrivateVariancePlan]):
             title="Private variance",
             header="variance",
             noise=self.noise_std_,
-            beside={"std": [f"{value:.3g}" for value in self.std_]},
+            beside={SPREAD: print_spreads(self.std_, self.std_noise_std_)},
             facts=[*observed_facts(self), ("Noise", plan.noise(SQUARES).law.capitalize())],
             notes=[*notes, *note_few_rows(self)],
         )

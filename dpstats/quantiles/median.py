@@ -1,4 +1,4 @@
-"""The private median by smooth sensitivity: the noise is larger if the data near the median are sparse.
+"""The textbook's private median, by smooth sensitivity: the noise is larger if data near the median are sparse.
 
 Proof: docs/proofs/smooth-sensitivity.md.
 """
@@ -69,11 +69,15 @@ class _Private(NamedTuple):
 
 @parameters
 class PrivateMedian(OneColumn[MedianPlan]):
-    """Private median of one column by smooth sensitivity, with noise proportional to the sensitivity near these data.
+    """The textbook's private median of one column, by smooth sensitivity. For your data, use `PrivateQuantile`.
 
-    The noise is small if rows are dense near the median. The scale of the noise is private and never shown, so an
-    interval requires an additional release: a bound on this scale. `PrivateQuantile` has intervals for the population.
-    As a point estimate (``confidence_level=None``) it has smaller errors if rows are dense.
+    The class is here for the algorithm of the source text. `PrivateQuantile` has smaller errors, needs no delta, and
+    its intervals are for the population. On lognormal rows at epsilon 1 its root mean squared error is 0.0082 at 1,000
+    rows and 0.0015 at 5,000, against 0.10 and 0.021 here, and 0.030 and 0.0053 with ``delta=0``. At 200 rows and
+    delta 1e-6 the noise of this class leaves nothing.
+
+    The noise is small if rows are dense near the median. Its scale is private and never shown, so an interval requires
+    an additional release: a bound on this scale.
 
     Parameters
     ----------

@@ -23,6 +23,11 @@ REGULAR = (
     "Near the quantile there must be no gap, such as between two clusters, and no value that many rows share, such as "
     "0 or a bound, unless step is declared."
 )
+TIED = (
+    "Warning: if many rows share a value near the quantile, such as counts, rounded amounts or zeros, intervals may "
+    "cover far less than their level. Declare step"
+)
+"""What to do about it; it follows "regular" intervals where no step is declared."""
 """What intervals assume if ``coverage`` is "regular"."""
 
 POINTS = "points"

@@ -17,6 +17,8 @@ def wilcoxon_signed_rank(
     x: Any,
     y: Any = None,
     *,
+    missing: str = "error",
+    missing_codes: Any = None,
     epsilon: float = 1.0,
     alternative: str = "two-sided",
     n_simulations: int = 9999,
@@ -31,8 +33,8 @@ def wilcoxon_signed_rank(
         Private differences of pairs, or values minus a public value.
     y : sequence of the same length, optional
         Private second values of the pairs. The test then uses the differences x - y, as in scipy.stats.
-    epsilon, alternative, n_simulations, random_state, budget
-        The same as in `SignedRankTest`.
+    missing, missing_codes, epsilon, alternative, n_simulations, random_state, budget
+        The same as in `SignedRankTest`. Codes need differences: a difference of a code is none.
 
     Examples
     --------
@@ -42,7 +44,12 @@ def wilcoxon_signed_rank(
     >>> wilcoxon_signed_rank(x, epsilon=1.0, random_state=0).pvalue > 0.05
     True
     """
+    if y is not None and missing_codes is not None:
+        allowed, remedy = "None with y", "Give the differences as x, with missing entries as NaN."
+        raise refuse("missing_codes", given=missing_codes, allowed=allowed, remedy=remedy)
     test = SignedRankTest(
+        missing=missing,
+        missing_codes=missing_codes,
         epsilon=epsilon,
         alternative=alternative,
         n_simulations=n_simulations,
@@ -58,6 +65,8 @@ def mann_whitney(
     *,
     groups: Any = None,
     sizes: Any = None,
+    missing: str = "error",
+    missing_codes: Any = None,
     epsilon: float = 1.0,
     alternative: str = "two-sided",
     n_simulations: int = 9999,
@@ -75,7 +84,7 @@ def mann_whitney(
         number of rows of both samples is public, unless ``sizes`` are given.
     groups : pair of labels, optional
         Declared public labels. None: the arguments are two samples.
-    sizes, epsilon, alternative, n_simulations, random_state, budget
+    sizes, missing, missing_codes, epsilon, alternative, n_simulations, random_state, budget
         The same as in `MannWhitneyTest`.
 
     Examples
@@ -98,6 +107,8 @@ def mann_whitney(
     test = MannWhitneyTest(
         groups=groups,
         sizes=sizes,
+        missing=missing,
+        missing_codes=missing_codes,
         epsilon=epsilon,
         alternative=alternative,
         n_simulations=n_simulations,
@@ -113,6 +124,8 @@ def kruskal_wallis(
     *,
     groups: Any,
     sizes: Any = None,
+    missing: str = "error",
+    missing_codes: Any = None,
     epsilon: float = 1.0,
     n_simulations: int = 9999,
     random_state: Any = None,
@@ -128,7 +141,7 @@ def kruskal_wallis(
         The group of each row.
     groups : sequence of labels
         Declared public labels.
-    sizes, epsilon, n_simulations, random_state, budget
+    sizes, missing, missing_codes, epsilon, n_simulations, random_state, budget
         The same as in `KruskalWallisTest`.
 
     Examples
@@ -143,6 +156,8 @@ def kruskal_wallis(
     test = KruskalWallisTest(
         groups=groups,
         sizes=sizes,
+        missing=missing,
+        missing_codes=missing_codes,
         epsilon=epsilon,
         n_simulations=n_simulations,
         random_state=random_state,

@@ -486,6 +486,13 @@ class LevelsEstimate:
         clip = self.means.clip if isinstance(self.means, LevelMeans) else 1.0
         return np.asarray(clip * np.sqrt(variance))
 
+    @property
+    def shown_deviations(self) -> tuple[Floats, Floats]:
+        """The same, and the standard deviations of their noise: NaN where noise hides them."""
+        clip = self.means.clip if isinstance(self.means, LevelMeans) else 1.0
+        std, noise = self.ratio.spread
+        return np.asarray(clip * std), np.asarray(clip * noise)
+
     def compare(self, first: Any, second: Any) -> tuple[Any, Any]:
         """Return the means of some levels and of others, whose differences are adjusted for the covariates."""
         a, b = self.means[first], self.means[second]

@@ -47,10 +47,10 @@ class ComparesGroups(ABC):
         Parameters
         ----------
         groups : pair of levels of the first attribute, optional
-            The two groups. The result is the proportion in the first minus the proportion in the second. Default: both
-            levels in their order, if there are two.
+            The two groups. The result is the proportion in the first minus the proportion in the second. Default: the
+            second level against the first, as in regressions, if there are two.
         outcome : level of the second attribute, optional
-            Outcome whose proportion is compared. Default: the first level, if there are two.
+            Outcome whose proportion is compared. Default: the second level, as in regressions, if there are two.
         attributes : pair of attributes, by name or position, optional
             The attribute that defines the groups, and the attribute of the outcome. Default: both attributes in their
             order, if there are two.
@@ -141,12 +141,14 @@ class ComparesGroups(ABC):
         Parameters
         ----------
         outcome : level of both attributes, optional
-            Outcome whose proportion is compared. Default: the first level, if there are two.
+            Outcome whose proportion is compared. Default: the second level, if there are two.
         attributes : pair of attributes with the same levels, by name or position, optional
-            The result is the proportion in the first minus the proportion in the second. Default: both attributes in
-            their order, if there are two.
+            The result is the proportion in the first minus the proportion in the second. Default: the second
+            attribute against the first, if there are two.
         """
         cells = self._two(attributes, "that are measured on the same rows")
+        if attributes is None:
+            cells = cells.over((1, 0))
         if cells.levels[0] != cells.levels[1]:
             raise refuse(
                 "attributes", got=" and ".join(map(show, cells.names)), allowed="have the same levels"
@@ -210,7 +212,7 @@ class ComparesGroups(ABC):
                 allowed="given where an attribute has more than two levels",
                 remedy=f"Give one of {show_names(cells.levels[1])}.",
             )
-        return 0
+        return int(cells.counts.shape[1]) - 1
 
     def _effect(self, measure: Measure, groups: Any, outcome: Any, attributes: Any, strata: Any) -> Estimates:
         pair = self._pair(groups, outcome, attributes, strata)
@@ -244,7 +246,8 @@ class ComparesGroups(ABC):
                 allowed="given where an attribute has more than two levels",
                 remedy=f"Give two of {show_names(cells.levels[0])} and one of {show_names(cells.levels[1])}.",
             )
-        pair = cells.levels[0] if groups is None else groups
+        # The first level is the reference, as in regressions.
+        pair = cells.levels[0][::-1] if groups is None else groups
         if isinstance(pair, str | bytes) or not isinstance(pair, Sequence | np.ndarray) or len(pair) != 2:
             raise refuse("groups", given=groups, allowed="a pair of levels")
         first, second = (cells.code(0, level, "groups", pair) for level in pair)

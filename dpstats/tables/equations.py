@@ -441,7 +441,8 @@ def equation_estimate(
         f"{words}, in the population",
         errors,
         title=f"Private {name}",
-        notes=[f"{FREE} Counts sampling error, its skewness and noise.", *no_estimate_note(errors.estimate)],
+        notes=[f"{FREE} Counts sampling error, its skewness and noise."],
+        unknown=no_estimate_note(errors.estimate),
         null=null,
         simulated=privacy.simulated,
     )
@@ -459,7 +460,8 @@ def common(errors: CommonErrors, words: str, simulated: bool) -> Estimates:
         errors,
         title=f"Private {measure.name} of Mantel and Haenszel",
         facts=[("Strata", f"{len(errors.strata.counts)}")],
-        notes=[_NOTE, *no_estimate_note(errors.estimate)],
+        notes=[_NOTE],
+        unknown=no_estimate_note(errors.estimate),
         null=measure.none,
         simulated=simulated,
     )

@@ -370,7 +370,8 @@ def effect(
         f"{estimand}, in the population",
         errors,
         title=f"Private {measure.name}",
-        notes=[f"{FREE} The interval accounts for sampling error and noise.", *no_estimate_note(estimate)],
+        notes=[f"{FREE} The interval accounts for sampling error and noise."],
+        unknown=no_estimate_note(estimate),
         null=measure.none,
         simulated=simulated,
     )
@@ -380,7 +381,7 @@ def no_estimate_note(estimate: Any) -> list[str]:
     """Return a note that there is no estimate, if it is NaN."""
     if not np.isnan(estimate).any():
         return []
-    return ["NaN: noise hides whether a group has rows, or the ratio is 0 / 0. There is no estimate."]
+    return ["Not estimated: noise hides whether a group has rows, or the ratio is 0 / 0."]
 
 
 class _Score:

@@ -17,9 +17,9 @@ def test_labels_and_words() -> None:
     made = PrivateCorrelation(method="pearson", bounds=bounds, random_state=0).fit(X)
     assert made.plan_.frame.half.tolist() == [6, 7, 5]
     assert made.to_frame().index.tolist() == ["a, b", "a, c", "b, c"]
-    assert "rows shrunk into the released ellipsoid" in made.estimand_
-    text = str(made.summary(estimand="population"))
+    text = str(made.summary())
     assert "elliptical distribution" in text and "rows were shrunk" in text
+    assert "rows shrunk into the released ellipsoid" in str(made.summary(estimand="clipped"))
 
 
 def test_a_column_twice_has_a_correlation_of_at_most_one() -> None:

@@ -286,3 +286,22 @@ def test_pairs_of_all_columns_hold_together_where_that_is_asked_for() -> None:
     np.testing.assert_allclose(asked.pvalue, np.minimum(1, 5 * default.pvalue))
     for test, interval in ((default, by_column), (asked, whole)):
         np.testing.assert_array_equal(test.confidence_interval().low, interval.low)
+
+
+def test_a_standard_deviation_that_noise_hides_is_no_number() -> None:
+    rng = np.random.default_rng(0)
+    X, labels = rng.normal(500, 50, size=(4000, 4)), rng.integers(0, 2, size=4000)
+    made = GroupMeans(groups=[0, 1], bounds=(50, 1000), random_state=0).fit(X, labels)
+    assert np.isnan(made.std_).any() and not (made.std_ == 0).any()
+    assert np.isfinite(made.means_).all() and np.isfinite(made.standard_error_).all()
+    assert "No standard deviation is shown" in str(made.summary()) and " 0 " not in made.to_latex()
+    # Without noise a constant column has the standard deviation 0.
+    same = GroupMeans(groups=[0, 1], bounds=(50, 1000), epsilon=1e6, random_state=0)
+    assert np.all(same.fit(np.full((4000, 2), 500.0), labels).std_ == 0)
+
+
+def test_a_group_that_noise_hides_has_no_mean() -> None:
+    X, labels = np.full((4000, 1), 400.0), np.zeros(4000)
+    made = GroupMeans(groups=[0, 1], bounds=(50, 1000), random_state=2).fit(X, labels)
+    assert np.isnan(made.means_[1, 0]) and np.isnan(made.estimate_[1, 0]) and made.means_[0, 0] > 50
+    assert np.isnan(made.predict([1])[0, 0])

@@ -90,7 +90,7 @@ def test_no_entry_raises_where_the_caller_has_numpy_raise(
     with np.errstate(all="raise"):
         loud = clone(estimator).fit(rows)
     for name in ("mean_", "variance_"):
-        assert np.array_equal(getattr(loud, name, None), getattr(quiet, name, None))
+        assert np.array_equal(getattr(loud, name, np.nan), getattr(quiet, name, np.nan), equal_nan=True)
 
 
 class Changing(PrivacyBudget):

@@ -69,3 +69,20 @@ def test_samples_that_cannot_be_read_charge_nothing() -> None:
     with pytest.raises(InvalidParameter, match="labels must"):
         mann_whitney(X, budget=budget)
     assert budget.history() == ()
+
+
+def test_functions_drop_missing_entries_as_their_estimators_do() -> None:
+    x = np.random.default_rng(0).exponential(np.repeat([1.0, 2.0], 150))
+    x[::7] = np.nan
+    labels, options = np.repeat(["a", "b"], 150), {"n_simulations": 99, "random_state": 0}
+    coded = np.where(np.isnan(x), -999.0, x)
+    for test, groups in ((mann_whitney, ("a", "b")), (kruskal_wallis, ("a", "b"))):
+        found = test(x, labels, groups=groups, missing="drop", **options)
+        same = test(coded, labels, groups=groups, missing="drop", missing_codes=[-999], **options)
+        assert found.missing and same.statistic == found.statistic
+        with pytest.raises(InvalidData):
+            test(x, labels, groups=groups, **options)
+    assert mann_whitney(x[:150], x[150:], missing="drop", **options).missing
+    assert wilcoxon_signed_rank(x[:150], x[150:], missing="drop", **options).missing
+    with pytest.raises(InvalidParameter, match="missing_codes must be None with y"):
+        wilcoxon_signed_rank(coded[:150], coded[150:], missing="drop", missing_codes=[-999])

@@ -14,12 +14,12 @@ from tests.tables.test_contingency import ROWS, exact
 def test_effects_compare_what_is_asked() -> None:
     made = exact().fit(ROWS)
     found = made.difference(outcome=0)
-    assert found.estimate == pytest.approx(30 / 40 - 5 / 25) and "visits = 0" in found.estimand
-    assert made.difference(groups=("paid", "free"), outcome=0).estimate == pytest.approx(-found.estimate)
-    assert made.risk_ratio(outcome=0).estimate == pytest.approx(3.75)
-    assert made.odds_ratio(outcome=0).estimate == pytest.approx(3 / 0.25)
+    assert found.estimate == pytest.approx(5 / 25 - 30 / 40) and "visits = 0" in found.estimand
+    assert made.difference(groups=("free", "paid"), outcome=0).estimate == pytest.approx(-found.estimate)
+    assert made.risk_ratio(outcome=0).estimate == pytest.approx(1 / 3.75)
+    assert made.odds_ratio(outcome=0).estimate == pytest.approx(0.25 / 3)
     assert made.cohens_h(outcome=0).estimate == pytest.approx(
-        2 * (np.arcsin(0.75**0.5) - np.arcsin(0.2**0.5))
+        2 * (np.arcsin(0.2**0.5) - np.arcsin(0.75**0.5))
     )
     by_visits = made.difference(groups=(0, 1), outcome="free", attributes=("visits", "plan"))
     assert by_visits.estimate == pytest.approx(30 / 35)
@@ -28,7 +28,7 @@ def test_effects_compare_what_is_asked() -> None:
 
 def test_a_number_needed_to_treat_is_the_reciprocal_of_a_difference() -> None:
     made = exact().fit(ROWS)
-    assert made.number_needed_to_treat(outcome=0).estimate == pytest.approx(1 / (30 / 40 - 5 / 25))
+    assert made.number_needed_to_treat(outcome=0).estimate == pytest.approx(1 / (5 / 25 - 30 / 40))
 
 
 def test_bad_comparisons_are_refused() -> None:
@@ -55,4 +55,16 @@ def test_an_effect_without_an_estimate_says_why() -> None:
     asked = [found for table in made for found in (table.difference(), table.odds_ratio(), table.trend())]
     unknown = [bool(np.isnan(found.estimate)) for found in asked]
     assert any(unknown) and not all(unknown)
-    assert ["noise hides whether a group" in " ".join(str(found).split()) for found in asked] == unknown
+    assert ["Not estimated" in " ".join(str(found).split()) for found in asked] == unknown
+
+
+def test_the_first_level_is_the_reference_as_in_regressions() -> None:
+    # Public rows: 30 of 100 in "a" and 60 of 100 in "b" have the outcome.
+    rows = pd.DataFrame({"g": ["a"] * 100 + ["b"] * 100, "y": [1] * 30 + [0] * 70 + [1] * 60 + [0] * 40})
+    made = ContingencyTable(levels={"g": ["a", "b"], "y": [0, 1]}, epsilon=1e6, random_state=0).fit(rows)
+    assert made.difference().estimate == pytest.approx(0.6 - 0.3, abs=1e-3)
+    assert made.risk_ratio().estimate == pytest.approx(2.0, rel=1e-2)
+    assert made.odds_ratio().estimate == pytest.approx((60 / 40) / (30 / 70), rel=1e-2)
+    assert made.trend().estimate == pytest.approx(0.3, abs=1e-3)
+    # Named groups stay as they are given: the first against the second.
+    assert made.difference(("a", "b"), 1).estimate == pytest.approx(-0.3, abs=1e-3)

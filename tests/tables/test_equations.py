@@ -320,10 +320,10 @@ def test_a_table_answers_what_its_rows_would() -> None:
     test = EXACT.homogeneity(**PAIR, strata="site", n_simulations=199)
     assert test.pvalue == pytest.approx(wanted.test_equal_odds().pvalue, abs=0.12)
     cross = pd.crosstab(DATA.event, DATA.later).loc[[1, 0], [1, 0]].to_numpy()
-    paired = EXACT.paired_difference(attributes=["event", "later"])
+    paired = EXACT.paired_difference(outcome=1, attributes=["event", "later"])
     assert paired.estimate == pytest.approx((cross[0, 1] - cross[1, 0]) / len(DATA))
     assert paired.pvalue == pytest.approx(mcnemar(cross, exact=False, correction=False).pvalue, rel=1e-6)
-    slope = EXACT.trend(attributes=["site", "event"])
+    slope = EXACT.trend(outcome=1, attributes=["site", "event"])
     assert slope.confidence_interval().low < 0.1 < slope.confidence_interval().high
 
 
