@@ -290,10 +290,12 @@ class PrivateEstimator(Reported, BaseEstimator, Generic[Plan]):
         return alone.follow(Counted(counting, alone.target))
 
     def _smaller_noise(
-        self, plan_at: Callable[[float], Plan], delta: float, noise: Callable[[Plan], Any]
+        self, make_plan: Callable[[float], Plan], delta: float, noise: Callable[[Plan], Any]
     ) -> Plan:
         """Return the plan with the smaller noise of an estimate: see `smaller_noise`."""
-        return plan_at(delta) if self._noise_is_chosen else smaller_noise(plan_at, delta, noise, self.budget)
+        return (
+            make_plan(delta) if self._noise_is_chosen else smaller_noise(make_plan, delta, noise, self.budget)
+        )
 
     def _on_sample(self, epsilon: float) -> Self:
         """Return a copy that releases from complete rows with a part of epsilon."""
