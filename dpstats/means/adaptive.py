@@ -322,7 +322,7 @@ class AdaptiveMean(ColumnEstimator[AdaptiveMeanPlan | WhitenedMeanPlan]):
                 integers.append(joint_integers(name, lattice, radius, step, n, share, count, law))
             return staging, lattices, additive_stages(integers, epsilon, delta)
 
-        def plan_at(delta: float) -> AdaptiveMeanPlan:
+        def make_plan(delta: float) -> AdaptiveMeanPlan:
             staging, lattices, stages = finest(lambda bits: plan_bits(delta, bits))
             return AdaptiveMeanPlan(
                 stages,
@@ -345,9 +345,9 @@ class AdaptiveMean(ColumnEstimator[AdaptiveMeanPlan | WhitenedMeanPlan]):
 
         if private_std and tails != "variance":
             # Balls follow the released standard deviation, which has more noise under Laplace noise than the mean.
-            return plan_at(delta)
+            return make_plan(delta)
         # The interval decides, because balls are larger under Laplace noise and clipped rows are counted less exactly.
-        return self._smaller_noise(plan_at, delta, _interval_reach)
+        return self._smaller_noise(make_plan, delta, _interval_reach)
 
     def _keeps_columns(self, n: int, d: int) -> str:
         """Return a reason not to release the covariance, from public facts; empty if there is none."""

@@ -486,7 +486,7 @@ class ClippedMean(ColumnEstimator[ClippedMeanPlan]):
             )
             return lattice, weights, made
 
-        def plan_at(delta: float) -> ClippedMeanPlan:
+        def make_plan(delta: float) -> ClippedMeanPlan:
             lattice, weights, plan_stages = finest(lambda bits: stages(delta, bits))
             return ClippedMeanPlan(
                 plan_stages,
@@ -503,8 +503,8 @@ class ClippedMean(ColumnEstimator[ClippedMeanPlan]):
             )
 
         if calibration == "textbook" or (missing == "drop" and self.clip_norm == "l2"):
-            return plan_at(delta)  # Gaussian noise by name, or because Laplace noise has no such plan.
-        return self._smaller_noise(plan_at, delta, lambda plan: plan.mean_noise)
+            return make_plan(delta)  # Gaussian noise by name, or because Laplace noise has no such plan.
+        return self._smaller_noise(make_plan, delta, lambda plan: plan.mean_noise)
 
     def _plan_totals(
         self, region: Region, n: int | None, d: int, epsilon: float, delta: float, missing: str

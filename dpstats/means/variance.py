@@ -266,7 +266,7 @@ class PrivateVariance(ColumnEstimator[PrivateVariancePlan]):
             items = [weights.integers(lattice, 1 if added or n is None else n, law, neighbors=neighbors)]
             return lattice, weights, additive_stages(items, epsilon, delta, neighbors=neighbors)
 
-        def plan_at(delta: float) -> PrivateVariancePlan:
+        def make_plan(delta: float) -> PrivateVariancePlan:
             lattice, weights, made = finest(lambda bits: stages(delta, bits))
             return PrivateVariancePlan(
                 made,
@@ -281,7 +281,7 @@ class PrivateVariance(ColumnEstimator[PrivateVariancePlan]):
                 missing=missing,
             )
 
-        return self._smaller_noise(plan_at, delta, lambda plan: plan.noise(SQUARES).std)
+        return self._smaller_noise(make_plan, delta, lambda plan: plan.noise(SQUARES).std)
 
     def _read(self, rows: Rows, plan: PrivateVariancePlan) -> Mapping[str, Any]:
         moments = plan.lattice.row_moments(rows, powers=len(plan.weights.powers), missing=plan.missing)

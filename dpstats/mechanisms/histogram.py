@@ -339,11 +339,11 @@ class _Truths:
 def _plan_counts(size: int, asked: PrivacyGuarantee, max_rows: int, budget: Any) -> Plan:
     """Return the plan of counts with the smaller noise that a guarantee allows."""
 
-    def plan_at(delta: float) -> Plan:
+    def make_plan(delta: float) -> Plan:
         guarantee = replace(asked, delta=delta)
         return Plan((count_stage(size, guarantee, max_rows=max_rows),), guarantee)
 
-    return smaller_noise(plan_at, asked.delta, lambda plan: plan.noise(_COUNTS).std, budget)
+    return smaller_noise(make_plan, asked.delta, lambda plan: plan.noise(_COUNTS).std, budget)
 
 
 def count_stage(size: int, guarantee: PrivacyGuarantee, name: str = _COUNTS, *, max_rows: int = 1) -> Stage:

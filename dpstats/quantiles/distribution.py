@@ -449,14 +449,14 @@ class PrivateDistribution(OneColumn[DistributionPlan]):
         # also leaves the root, but enters no node: this is not a larger change.
         size = (2 << height) - 2 + (missing == "drop")
 
-        def plan_at(delta: float) -> DistributionPlan:
+        def make_plan(delta: float) -> DistributionPlan:
             bits = 0 if delta == 0 else _FRACTION_BITS
             item = Integers(COUNTS, size, 2.0**-bits, 2 * height << bits, isqrt_up(2 * height << 2 * bits))
             return DistributionPlan(
                 additive_stages([item], epsilon, delta), PrivacyGuarantee(epsilon, delta), n, 1, grid, missing
             )
 
-        return self._smaller_noise(plan_at, delta, lambda plan: plan.noise(COUNTS).std)
+        return self._smaller_noise(make_plan, delta, lambda plan: plan.noise(COUNTS).std)
 
     def _read(self, rows: Rows, plan: DistributionPlan) -> dict[str, NDArray[np.int64]]:
         places = finite_places(rows.whole().X, plan.grid, not plan.grid.declared, plan.missing)

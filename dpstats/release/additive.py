@@ -152,7 +152,7 @@ _ADDS_SQUARES = ("gdp", "zcdp")
 
 
 def smaller_noise(
-    plan_at: Callable[[float], Planned], delta: float, noise: Callable[[Planned], Any], budget: Any = None
+    make_plan: Callable[[float], Planned], delta: float, noise: Callable[[Planned], Any], budget: Any = None
 ) -> Planned:
     """Return the plan with the smaller noise: Laplace noise at delta = 0, or Gaussian noise at ``delta``.
 
@@ -160,7 +160,7 @@ def smaller_noise(
 
     Parameters
     ----------
-    plan_at : callable
+    make_plan : callable
         Maps a delta to the plan at that delta. At 0 the noise is Laplace, otherwise Gaussian. It may refuse 0.
     delta : float
         The requested delta.
@@ -169,11 +169,11 @@ def smaller_noise(
     budget : PrivacyBudget, optional
         A budget that adds up squares keeps Gaussian noise, which it charges less for than for a pure release.
     """
-    asked = plan_at(delta)
+    asked = make_plan(delta)
     if delta == 0 or getattr(budget, "method", "basic") in _ADDS_SQUARES:
         return asked
     try:
-        pure = plan_at(0.0)
+        pure = make_plan(0.0)
     except DPStatsError:  # An option, or a lattice, that Laplace noise does not have.
         return asked
     if _total_square(noise(pure)) > _total_square(noise(asked)):

@@ -262,10 +262,12 @@ class PrivateEstimator(Reported, BaseEstimator, Generic[Plan]):
         return check_missing(getattr(self, "missing", "error"), ["error", "drop", *others])
 
     def _smaller_noise(
-        self, plan_at: Callable[[float], Plan], delta: float, noise: Callable[[Plan], Any]
+        self, make_plan: Callable[[float], Plan], delta: float, noise: Callable[[Plan], Any]
     ) -> Plan:
         """Return the plan with the smaller noise of an estimate: see `smaller_noise`."""
-        return plan_at(delta) if self._noise_is_chosen else smaller_noise(plan_at, delta, noise, self.budget)
+        return (
+            make_plan(delta) if self._noise_is_chosen else smaller_noise(make_plan, delta, noise, self.budget)
+        )
 
     def _fill(self, d: int) -> Any:
         """Return a public row that a sample of complete rows is filled with, if too few rows are complete."""

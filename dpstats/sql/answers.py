@@ -282,14 +282,14 @@ def public_plan(query: Query, moved: int, guarantee: PrivacyGuarantee) -> SQLPla
         times = max(moved // query.moved, 1)
         far = math.isqrt(times**2 * query.measure.moved_squared(query.added) - 1) + 1
 
-    def plan_at(delta: float) -> SQLPlan:
+    def make_plan(delta: float) -> SQLPlan:
         integers = Integers(ANSWER, size, 1.0, most, far)
         stages = additive_stages([integers], guarantee.epsilon, delta, neighbors=guarantee.neighbors)
         return SQLPlan(stages, replace(guarantee, delta=delta), query)
 
     if not isinstance(query.measure, Several):
-        return plan_at(0.0)
-    return smaller_noise(plan_at, guarantee.delta, lambda plan: plan.noise(ANSWER).std)
+        return make_plan(0.0)
+    return smaller_noise(make_plan, guarantee.delta, lambda plan: plan.noise(ANSWER).std)
 
 
 def discovery_plan(query: Query, guarantee: PrivacyGuarantee) -> SQLPlan:

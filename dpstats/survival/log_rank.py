@@ -295,7 +295,7 @@ class LogRankTest(HasResult[LogRankResult], SurvivalEstimator[LogRankPlan]):
         n_cells = len(groups) + others
         check_cells(len(edges) - 1, 1, n_cells)
 
-        def plan_at(delta: float) -> LogRankPlan:
+        def make_plan(delta: float) -> LogRankPlan:
             strength = n * (FIRST_SHARE if delta == 0 else FIRST_SHARE**0.5) * noise_strength(epsilon, delta)
             fine = not discrete and strength >= _LEAST_STRENGTH * (len(edges) - 1)
             share = _POSITION_SHARE if fine else 0.0
@@ -316,7 +316,7 @@ class LogRankTest(HasResult[LogRankResult], SurvivalEstimator[LogRankPlan]):
             )
             return found
 
-        return self._smaller_noise(plan_at, delta, lambda plan: plan.residual_stage.noise_std)
+        return self._smaller_noise(make_plan, delta, lambda plan: plan.residual_stage.noise_std)
 
     def _read(self, rows: Rows, plan: LogRankPlan) -> _Private:
         # The first pass finds bad rows, before the charge.

@@ -194,11 +194,11 @@ class ContingencyTable(ComparesGroups, HasEstimates, PrivateEstimator[TablePlan]
         counts_dropped = unknown == "drop" and not has_private_size(self)
         size = math.prod(shape) + counts_dropped
 
-        def plan_at(delta: float) -> TablePlan:
+        def make_plan(delta: float) -> TablePlan:
             guarantee = PrivacyGuarantee(epsilon, delta, parse_neighbors(self.neighbors))
             return TablePlan((count_stage(size, guarantee, CELLS),), guarantee, n, d, shape, unknown)
 
-        return self._smaller_noise(plan_at, delta, lambda plan: plan.cell_noise.std)
+        return self._smaller_noise(make_plan, delta, lambda plan: plan.cell_noise.std)
 
     def _kinds(self) -> list[Categories]:
         """Return the declared levels of every attribute."""

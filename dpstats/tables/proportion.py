@@ -200,14 +200,14 @@ class PrivateProportion(HasEstimates, PrivateEstimator[ProportionPlan]):
         missing = self._policy()
         two = missing == "drop" or has_private_size(self)
 
-        def plan_at(delta: float) -> ProportionPlan:
+        def make_plan(delta: float) -> ProportionPlan:
             guarantee = PrivacyGuarantee(epsilon, delta, parse_neighbors(self.neighbors))
             stages: list[AnyStage] = [count_stage(1 + two, guarantee, COUNT)]
             if delta == 0 and not two:
                 stages.append(Coins(UNIFORM, (_BITS,), released=True))
             return ProportionPlan(tuple(stages), guarantee, n, 1, missing)
 
-        return self._smaller_noise(plan_at, delta, lambda plan: plan.count_noise.std)
+        return self._smaller_noise(make_plan, delta, lambda plan: plan.count_noise.std)
 
     def _schema(self) -> Schema:
         return Schema(levels=(Categories((0, 1, None)),), missing=self.missing)
