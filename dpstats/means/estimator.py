@@ -46,7 +46,7 @@ Numbers = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class ColumnAnswers:
-    """What a fit says of its columns: estimates, and what their intervals can cover.
+    """Estimates of columns, with their errors and the estimands that their intervals can cover.
 
     Attributes
     ----------
@@ -92,7 +92,7 @@ class ColumnEstimator(HasEstimates, PrivateEstimator[Plan]):
     """Base of the estimators that report a number for each column.
 
     Subclasses have the parameters of a `PrivateEstimator` and ``missing``. They report one number per column, for some
-    columns, and `_answers` says what is known of them.
+    columns. `_answers` returns these numbers with their errors.
     """
 
     missing: str
@@ -101,7 +101,7 @@ class ColumnEstimator(HasEstimates, PrivateEstimator[Plan]):
 
     @abstractmethod
     def _answers(self) -> ColumnAnswers:
-        """Return what the fit says of its columns."""
+        """Return the estimates of the columns, their errors and the estimands of their intervals."""
 
     @abstractmethod
     def _describe(self, found: Estimates, estimand: str, confidence_level: float | None) -> Estimates:

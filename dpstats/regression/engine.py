@@ -212,7 +212,7 @@ def report_counts(model: Any, released: Released, plan: RegressionPlan, found: E
             setattr(model, std, noise)
 
 
-def set_outside(model: Any, share: float, rows: float | None = None) -> None:
+def report_clipped(model: Any, share: float, rows: float | None = None) -> None:
     """Set the fraction of outcomes outside their bounds; ``rows`` is the number of observed rows."""
     plan = model.plan_
     model.clipped_share_ = share
@@ -239,7 +239,7 @@ def report_moments(model: Any, released: Released, plan: MomentsPlan) -> None:
     model.intercept_identified_ = bool(said.known[0]) if intercept else True
     model.identified_ = said.known[int(intercept) :]
     model.condition_, model.scale_ = said.condition, said.scale * plan.outcome_unit
-    set_outside(model, float(found[OUTSIDE][0]))
+    report_clipped(model, float(found[OUTSIDE][0]))
     if plan.missing == "drop":
         # Each observed row counts with its weight, so the count is at most the number of observed rows.
         model._counted = said.share * plan.n_samples

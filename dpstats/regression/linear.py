@@ -28,10 +28,10 @@ from dpstats.regression.base import INTERCEPT
 from dpstats.regression.engine import (
     add_columns,
     check_offset,
+    report_clipped,
     report_counts,
     report_steps,
     score_variation,
-    set_outside,
     walked,
 )
 from dpstats.regression.hypotheses import ErrorLaw, Robust, Student
@@ -461,7 +461,7 @@ class PrivateLinearRegression(LeastSquares[RegressionPlan]):
             estimate = report_steps(self, released, plan, "robust" if self._robust else "model")
             self.identified_ = find_identified(estimate, estimate.robust, plan)
             self.scale_ = estimate.scale
-        set_outside(self, estimate.outside, estimate.rows)
+        report_clipped(self, estimate.outside, estimate.rows)
         self.uneven_, self.peaked_ = estimate.uneven, estimate.peaked
         self.hidden_bias_ = estimate.hidden
         # The means of levels have limits of their own.

@@ -22,8 +22,8 @@ from dpstats.regression.base import Link, exponentiate
 from dpstats.regression.blocks import Design
 from dpstats.regression.engine import (
     add_columns,
+    report_clipped,
     score_variation,
-    set_outside,
 )
 from dpstats.regression.log_linear_plan import COUNTS, GAMMA, LogLinearPlan, log_linear_plan
 from dpstats.regression.logistic import CurvedRegression
@@ -123,7 +123,7 @@ class LogLinearRegression(RegressorMixin, CurvedRegression):
 
     def _report(self, released: Released, plan: RegressionPlan) -> None:
         found = self._report_estimate(released, plan, "robust")
-        set_outside(self, found.outside, found.rows)
+        report_clipped(self, found.outside, found.rows)
         self._set_dispersion(*found.dispersion)
         self._dispersion_of_mean = found.dispersion
         self.clip_width_, self.mean_ = found.width, found.typical

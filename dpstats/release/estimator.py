@@ -397,7 +397,7 @@ class PrivateEstimator(Reported, BaseEstimator, Generic[Plan]):
         Raises
         ------
         InvalidParameter
-            If the number of rows is public, as it is without ``neighbors="add_or_remove"``; or if it is not released,
+            If the number of rows is public, because ``neighbors`` is not "add_or_remove". Also if it is not released,
             as with "discover".
         """
         check_is_fitted(self)
