@@ -34,6 +34,7 @@ from dpstats.privacy.guarantee import PrivacyGuarantee
 from dpstats.privacy.plan import Counted, ReleasePlan
 from dpstats.release.charges import state_charges
 from dpstats.release.noise import noise_source
+from dpstats.release.once import with_request
 from dpstats.release.private_size import (
     ROWS,
     HiddenSize,
@@ -207,6 +208,12 @@ def _hide_entries(estimator: Any) -> Any:
     return printed
 
 
+def _released_facts(estimator: Any) -> dict[str, Any]:
+    """Return the released numbers of a fit, by name."""
+    found = {name: value for name, value in vars(estimator).items() if name.endswith("_")}
+    return {name: value for name, value in found.items() if isinstance(value, float | np.ndarray | np.generic)}
+
+
 class PrivateEstimator(Reported, BaseEstimator, Generic[Plan]):
     """Base of the estimators: open -> plan -> check the budget -> read -> charge -> release -> report.
 
@@ -364,6 +371,7 @@ class PrivateEstimator(Reported, BaseEstimator, Generic[Plan]):
         names = source.names if schema.numbers is None else list(schema.numbers)
         check_names(names)
         planner = self._sort_parameters(names)
+        budget = with_request(budget, self, columns=[names, given if isinstance(given, str) else None])
         unit = self._row_is(source.unit)
         plan = planner._affordable(source, schema, budget, unit, noise.simulated)
         with quiet():
@@ -393,10 +401,12 @@ class PrivateEstimator(Reported, BaseEstimator, Generic[Plan]):
         guarantee = stated.guarantee
         with _renew(self):
             with quiet():
-                private = reader._read(rows, plan)
+                # An answer that was kept needs neither the rows nor noise.
+                private = None if session.is_answered() else reader._read(rows, plan)
                 record_columns(self, names, schema.width(d))
                 with session:
-                    reader._release(private, plan, session)
+                    if not session.is_answered():
+                        reader._release(private, plan, session)
             self.plan_, self.privacy_ = stated, guarantee
             self._parameters = parameters
             if counted is not None:
@@ -470,7 +480,8 @@ class PrivateEstimator(Reported, BaseEstimator, Generic[Plan]):
         """Return the session of a second release, from ``X``, which the budget can pay."""
         noise = noise_source(self.random_state)
         plan = plan.for_data(self._row_is(unit_of(X)), noise.simulated)
-        session = session_of(plan, noise, self.budget, label)
+        budget = with_request(check_budget(self.budget, simulated=noise.simulated), self, fit=_released_facts(self))
+        session = session_of(plan, noise, budget, label)
         session.check()
         return session
 

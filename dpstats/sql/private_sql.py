@@ -350,6 +350,7 @@ class PrivateSQL(Releasing):
         self._declared = Declarations(
             tuple(public_tables), keys or {}, unit, categories or {}, bins or {}, bounds or {}
         )
+        self._types = dict(types or {})
         self._data = Source(connection, types)
         try:
             self._catalogue = self._first = self._declared.read(self._data)
@@ -486,7 +487,7 @@ class PrivateSQL(Releasing):
     def _answer(self, query: Query) -> Answer:
         kind = self._kind(query)
         plan = kind.plan()
-        session = self._session_of(plan)
+        session = self._session_of(plan, query=query.text, declared=self._declared, types=self._types)
         if plan.stages:
             session.check()
         if self._missing == "error":

@@ -1,0 +1,74 @@
+"""Every release of the registry, twice under one key: one charge, one draw, one answer.
+
+A release that reports anything that is not in what its session released would differ here, because the second call
+draws nothing.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+from unittest.mock import patch
+
+import numpy as np
+import pytest
+from registry import ENTRIES, Entry
+
+from dpstats.errors import InvalidParameter
+from dpstats.privacy import PrivacyBudget
+from dpstats.privacy.stages import Comparisons
+from dpstats.release.noise import ExactNoise
+from dpstats.release.once import OnceSession, decode_answer
+
+RELEASES = [entry for entry in ENTRIES if entry.public is not None]
+
+
+def draws() -> Any:
+    """Refuse every draw from the exact source."""
+
+    def refuse(*arguments: object, **options: object) -> None:
+        raise AssertionError("noise was drawn for an answer that is kept")
+
+    names = [name for name in vars(ExactNoise) if not name.startswith("_") and name != "rehearse"]
+    # A secret order is drawn for a sample, depends on no row, and is in no answer.
+    return patch.multiple(ExactNoise, **{name: refuse for name in names if name not in ("simulated", "integers")})
+
+
+@pytest.mark.parametrize("entry", RELEASES, ids=lambda entry: str(entry.name))
+def test_a_key_is_charged_once_and_answers_again(entry: Entry) -> None:
+    assert entry.public is not None
+    budget = PrivacyBudget(1e6, 0.99, neighbors=entry.claim.neighbors)
+    once = budget.once("2026-11-28")
+    try:
+        plan, first = entry.public(entry.dataset, once)
+    except InvalidParameter as error:
+        assert "stream" in str(error) and not budget.history()
+        return
+    assert not any(isinstance(stage, Comparisons) for stage in plan.stages)
+    spent, charges = budget.spent, len(budget.history())
+    with draws():
+        _, second = entry.public(entry.dataset, once)
+    np.testing.assert_array_equal(first, second)
+    assert budget.spent == spent and len(budget.history()) == charges == len(budget.answers())
+    for kept in budget.answers():
+        assert kept.answer is not None and decode_answer(kept.answer)
+
+
+def test_a_release_that_reports_more_than_it_released_is_noticed() -> None:
+    from dpstats.means import ClippedMean
+
+    class Noisy(ClippedMean):
+        def _report(self, released: Any, plan: Any) -> None:
+            super()._report(released, plan)
+            self.mean_ = self.mean_ + np.random.default_rng().normal()
+
+    fit = Noisy(bounds=(0, 1), budget=PrivacyBudget(1.0).once("a"))
+    assert fit.fit([0.0, 1.0]).mean_ != fit.fit([0.0, 1.0]).mean_
+
+
+def test_every_way_of_drawing_is_kept() -> None:
+    from dpstats.release.session import Session
+
+    ways = ("add", "discover", "select", "choose", "smooth", "add_one", "respond", "coins", "stream")
+    assert all(name in vars(OnceSession) for name in ways)
+    others = {"open", "check", "skip", "shuffle", "simulated", "is_answered", "plan", "size", "released"}
+    assert {name for name in vars(Session) if not name.startswith("_")} == set(ways) | others
