@@ -17,6 +17,7 @@ from dpstats.errors import BudgetExceeded, DPStatsError, InvalidParameter, Ledge
 from dpstats.inference.reports import Records, Reported
 from dpstats.privacy.guarantee import Neighbors, PrivacyGuarantee
 from dpstats.privacy.kept_answers import AlreadyCharged, Kept, Request, is_key, new_owner, plan_fingerprint
+from dpstats.privacy.left_behind import LeftBehind
 from dpstats.privacy.ledger import (
     METHODS,
     PLD,
@@ -116,8 +117,8 @@ class PrivacyBudget(Reported):
     Notes
     -----
     A budget is shared, never copied: clones and copies of an estimator refer to the same budget. A budget with a ledger
-    can be pickled, as the path of the ledger. A budget without one raises an error outside its process. Proofs:
-    docs/proofs/budget.md.
+    can be pickled, as the path of the ledger. A budget without one raises an error outside its process. A fitted
+    estimator is pickled without its budget. Proofs: docs/proofs/budget.md.
 
     Examples
     --------
@@ -659,6 +660,8 @@ def check_budget(budget: Any, *, simulated: bool) -> PrivacyBudget | None:
     """Return a budget that a release may charge, or None. A simulated release may not charge a budget."""
     if budget is None:
         return None
+    if isinstance(budget, LeftBehind):
+        budget.refuse()
     if not isinstance(budget, PrivacyBudget):
         raise refuse("budget", given=budget, allowed="None or a PrivacyBudget")
     if simulated:

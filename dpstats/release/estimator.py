@@ -31,6 +31,7 @@ from dpstats.inference.reports import Background, Records, Reported, told_parame
 from dpstats.inference.results import Summary, about_missing, observed_rows, with_missing
 from dpstats.privacy.budget import PrivacyBudget, check_budget
 from dpstats.privacy.guarantee import PrivacyGuarantee
+from dpstats.privacy.left_behind import carry
 from dpstats.privacy.plan import Counted, ReleasePlan
 from dpstats.release.charges import state_charges
 from dpstats.release.noise import noise_source
@@ -590,6 +591,22 @@ class PrivateEstimator(Reported, BaseEstimator, Generic[Plan]):
     def _table_facts(self) -> list[tuple[str, str]]:
         """Return the facts of a summary: the estimator, the sizes of the data, and the privacy."""
         return [("Estimator", type(self).__name__), *self._count_rows(), *self._privacy_facts()]
+
+    def __getstate__(self) -> dict[str, Any]:
+        state: dict[str, Any] = super().__getstate__()
+        return state | {"budget": carry(self.budget, fitted="plan_" in state)}
+
+    # A copy in this process shares the budget. Both would otherwise ask for the state of a pickle.
+    def __copy__(self) -> Self:
+        made = type(self).__new__(type(self))
+        vars(made).update(vars(self))
+        return made
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Self:
+        made = type(self).__new__(type(self))
+        memo[id(self)] = made
+        vars(made).update(copy.deepcopy(vars(self), memo))
+        return made
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
