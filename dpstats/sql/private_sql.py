@@ -8,6 +8,7 @@ Proofs: docs/proofs/elastic-sensitivity.md, docs/proofs/truncated-sums.md, docs/
 from __future__ import annotations
 
 import contextlib
+import logging
 from collections.abc import Hashable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from itertools import pairwise
@@ -40,6 +41,9 @@ from dpstats.sql.quantiles import QuantileAnswers
 from dpstats.sql.query import AS_DECLARED, Query, Several
 from dpstats.sql.scope import Known, read_period, same_type
 from dpstats.sql.several import PrivateAnswers
+
+
+_LOGGER = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
@@ -437,6 +441,7 @@ class PrivateSQL(Releasing):
     def _snapshot(self, query: Query) -> Iterator[None]:
         """Read from one snapshot. If it is of this query alone, its tables must be those that were declared."""
         used = {table.name: self._by_name[table.name] for table in tables(query.relation)}
+        _LOGGER.info("pass over the data: a snapshot of %s", ", ".join(used))
         with self._data.snapshot([table.source for table in used.values()]):
             if not self._data.lasting:
                 self._confirm(fold(name) for name in used)
