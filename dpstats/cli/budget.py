@@ -164,7 +164,10 @@ def _keys(options: argparse.Namespace) -> None:
         for kept in PrivacyBudget.open(options.ledger).answers()
     ]
     lines = [f"{'time (UTC)':<25}  {'answer':<8}  key: for"]
-    lines += [f"{row['time']:<25}  {row['state']:<8}  {json.dumps(row['label'], ensure_ascii=False)[1:-1]}" for row in rows]
+    lines += [
+        f"{row['time']:<25}  {row['state']:<8}  {json.dumps(row['label'], ensure_ascii=False)[1:-1]}"
+        for row in rows
+    ]
     with output(options) as show:
         show("\n".join(lines), {"ledger": str(options.ledger), "keys": rows})
 

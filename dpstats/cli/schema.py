@@ -30,7 +30,11 @@ _PLAN = _object(selections=_OBJECTS, stages=_OBJECTS)
 _AMOUNT = _object(epsilon=_NUMBER, delta=_NUMBER)
 _RELEASE = {"estimator": _TEXT, "n_features": _WHOLE, "privacy": _PRIVACY, "notes": _TEXTS, "plan": _PLAN}
 _LEDGER = {
-    **{"ledger": _TEXT, "method": _TEXT, "neighbors": _TEXT, "unit": _ANY_TEXT, "charges": _WHOLE},
+    "ledger": _TEXT,
+    "method": _TEXT,
+    "neighbors": _TEXT,
+    "unit": _ANY_TEXT,
+    "charges": _WHOLE,
     **dict.fromkeys(("total", "spent", "remaining"), _AMOUNT),
 }
 _LEVEL = {"confidence_level": _NUMBER}
@@ -72,7 +76,10 @@ def json_schema() -> Schema:
         {"if": {"properties": {"command": {"const": name}}}, "then": _object(**fields)}
         for name, fields in COMMANDS.items()
     ]
-    plans = {"if": {"properties": {"command": {"pattern": "^plan "}}}, "then": _object(privacy=_PRIVACY, stages=_OBJECTS)}
+    plans = {
+        "if": {"properties": {"command": {"pattern": "^plan "}}},
+        "then": _object(privacy=_PRIVACY, stages=_OBJECTS),
+    }
     return {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         "title": f"Output of dpstats commands with --json, version {VERSION}",

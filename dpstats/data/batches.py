@@ -203,7 +203,9 @@ class Stream(Rows):
     def _log(self, purpose: str) -> None:
         # Neither the number of rows nor how long it took: both may be private.
         columns = len(self.names or ())
-        _LOGGER.info("pass over the data: %s of %d columns, %s", purpose, columns, type(self._engine).__name__)
+        _LOGGER.info(
+            "pass over the data: %s of %d columns, %s", purpose, columns, type(self._engine).__name__
+        )
 
     def whole(self) -> Table:
         self._log("all rows")

@@ -17,7 +17,6 @@ from dpstats.errors import BudgetExceeded, DPStatsError, InvalidParameter, Ledge
 from dpstats.inference.reports import Records, Reported
 from dpstats.privacy.guarantee import Neighbors, PrivacyGuarantee
 from dpstats.privacy.kept_answers import AlreadyCharged, Kept, Request, is_key, new_owner, plan_fingerprint
-from dpstats.privacy.left_behind import LeftBehind
 from dpstats.privacy.ledger import (
     METHODS,
     PLD,
@@ -30,6 +29,7 @@ from dpstats.privacy.ledger import (
     Spent,
     planned_numbers,
 )
+from dpstats.privacy.left_behind import LeftBehind
 
 if TYPE_CHECKING:
     from dpstats.inference.results import Summary
@@ -371,7 +371,9 @@ class PrivacyBudget(Reported):
         """
         if not is_key(key):
             allowed = "text of 1 to 200 printable characters"
-            raise refuse("key", given=key, allowed=allowed, remedy="Name the release, for example by its date.")
+            raise refuse(
+                "key", given=key, allowed=allowed, remedy="Name the release, for example by its date."
+            )
         return self._view(_key=key, _label=self._full_label(key))
 
     @property
@@ -622,8 +624,11 @@ class PrivacyBudget(Reported):
             )
         total = self._total
         where = (self._store.path, self._store.identity, self._label, self._declared_unit, self._row_unit)
-        where += (self._key, self._request)
-        return _rebuild, (total.epsilon, total.delta, total.neighbors, self.method, self._planned, *where)
+        return _rebuild, (
+            *(total.epsilon, total.delta, total.neighbors, self.method, self._planned),
+            *where,
+            *(self._key, self._request),
+        )
 
 
 def _rebuild(

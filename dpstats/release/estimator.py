@@ -212,7 +212,9 @@ def _hide_entries(estimator: Any) -> Any:
 def _released_facts(estimator: Any) -> dict[str, Any]:
     """Return the released numbers of a fit, by name."""
     found = {name: value for name, value in vars(estimator).items() if name.endswith("_")}
-    return {name: value for name, value in found.items() if isinstance(value, float | np.ndarray | np.generic)}
+    return {
+        name: value for name, value in found.items() if isinstance(value, float | np.ndarray | np.generic)
+    }
 
 
 class PrivateEstimator(Reported, BaseEstimator, Generic[Plan]):
@@ -481,7 +483,9 @@ class PrivateEstimator(Reported, BaseEstimator, Generic[Plan]):
         """Return the session of a second release, from ``X``, which the budget can pay."""
         noise = noise_source(self.random_state)
         plan = plan.for_data(self._row_is(unit_of(X)), noise.simulated)
-        budget = with_request(check_budget(self.budget, simulated=noise.simulated), self, fit=_released_facts(self))
+        budget = with_request(
+            check_budget(self.budget, simulated=noise.simulated), self, fit=_released_facts(self)
+        )
         session = session_of(plan, noise, budget, label)
         session.check()
         return session
@@ -599,13 +603,13 @@ class PrivateEstimator(Reported, BaseEstimator, Generic[Plan]):
     # A copy in this process shares the budget. Both would otherwise ask for the state of a pickle.
     def __copy__(self) -> Self:
         made = type(self).__new__(type(self))
-        vars(made).update(vars(self))
+        made.__dict__.update(self.__dict__)
         return made
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Self:
         made = type(self).__new__(type(self))
         memo[id(self)] = made
-        vars(made).update(copy.deepcopy(vars(self), memo))
+        made.__dict__.update(copy.deepcopy(self.__dict__, memo))
         return made
 
     def __sklearn_tags__(self) -> Any:

@@ -16,7 +16,7 @@ from collections.abc import Callable, Mapping, Sequence
 from datetime import date, datetime, timedelta
 from decimal import Decimal
 from types import MappingProxyType, TracebackType
-from typing import Any, NamedTuple, NoReturn, TypeVar
+from typing import Any, NamedTuple, NoReturn, Self, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -37,7 +37,7 @@ from dpstats.privacy.kept_answers import (
 from dpstats.privacy.plan import Plan
 from dpstats.privacy.stages import KINDS, Coins, Comparisons
 from dpstats.release.charges import running_accounts
-from dpstats.release.session import Part, Released, Session, Stream
+from dpstats.release.session import Above, Part, Released, Session, Stream
 
 _LOGGER = logging.getLogger(__name__)
 Drawn = TypeVar("Drawn")
@@ -82,8 +82,34 @@ class _Stored(NamedTuple):
     returned: Any
 
 
-_SECRET = "secret"
-"""In place of the values of a stage that releases nothing."""
+class _KeptStream(Stream):
+    """A stream whose answers are kept, or given again."""
+
+    def __init__(self, stage: Comparisons, noise: Any, answers: list[Any], *, again: bool = False) -> None:
+        super().__init__(stage, noise)
+        self._answers, self._again, self._next = answers, again, 0
+
+    def ask(self, steps: int, answer: int | None = None) -> Above | None:
+        if self._again:
+            if self._next == len(self._answers):
+                raise DPStatsError("the kept answer has no further answers of the stream")
+            self._next += 1
+            kept = self._answers[self._next - 1]
+            return None if kept is None else Above(*kept)
+        above = super().ask(steps, answer)
+        self._answers.append(None if above is None else tuple(above))
+        return above
+
+
+def refuse_key(budget: PrivacyBudget | None) -> None:
+    """Refuse a budget with a key for answers to questions that come later: they have no last one to keep."""
+    if budget is not None and budget.key is not None:
+        raise refuse(
+            "budget",
+            got="one with a key",
+            allowed="a budget without a key for a stream",
+            remedy="A stream answers one question after another, and cannot be asked again. Leave out once().",
+        )
 
 
 class OnceSession(Session):
@@ -102,7 +128,9 @@ class OnceSession(Session):
     ) -> None:
         super().__init__(plan, noise, budget, label, size)
         self._asked: Kept | None = None
+        self._within = False
         self._drawn: dict[str, Any] = {}
+        self._streams: dict[str, list[Any]] = {}
         self._answer: dict[str, _Stored] | None = None
 
     def is_answered(self) -> bool:
@@ -113,22 +141,14 @@ class OnceSession(Session):
             return kept is not None and kept.state == ANSWERED
         return self._answer is not None
 
-    def check(self) -> None:
-        """Raise if the release cannot be made, paid for or kept; charges nothing."""
-        self._check_stages()
-        super().check()
-
-    def _check_stages(self) -> None:
-        if any(isinstance(stage, Comparisons) for stage in self._plan.stages):
-            raise refuse(
-                "budget",
-                got="one with a key",
-                allowed="a budget without a key for a stream",
-                remedy="A stream answers one question after another, and cannot be asked again. Leave out once().",
-            )
+    def __enter__(self) -> Self:
+        self._within = True
+        return super().__enter__()
 
     def _charge(self, budget: PrivacyBudget, plan: Plan) -> None:
-        self._check_stages()
+        if not self._within and any(isinstance(stage, Comparisons) for stage in self._plan.stages):
+            # A stream that outlives its session has no last answer.
+            refuse_key(budget)
         accounts = running_accounts()
         step = accounts[0].next_step(budget.key or "") if accounts else 0
         known = None
@@ -158,7 +178,7 @@ class OnceSession(Session):
             raise ChargedError(_explain(kept, values), values)
         _LOGGER.info("the answer of %r is returned again, nothing was charged", kept.key)
         self._answer = found
-        self._released.update({name: s.released for name, s in found.items() if s.released is not None})
+        self._released.update({name: stored.released for name, stored in found.items()})
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
@@ -175,6 +195,7 @@ class OnceSession(Session):
     def _store(self, asked: Kept, state: str) -> None:
         # The release is made and paid for. A ledger that fails now must not take it away from the caller.
         assert self._budget is not None
+        self._drawn.update({name: [None, [encode(given)]] for name, given in self._streams.items()})
         try:
             self._budget.keep(asked, state, encode_answer(self._drawn))
         except Exception as error:
@@ -187,16 +208,13 @@ class OnceSession(Session):
         """Draw a stage, and keep what it released. Return what was kept, if there is an answer."""
         if self._answer is None:
             returned = draw()
-            if name in self._released:
-                # As text at once, because the caller may change its arrays.
-                same = returned is self._released[name]
-                self._drawn[name] = [encode(self._released[name]), None if same else [encode(returned)]]
-            else:
-                self._drawn[name] = _SECRET
+            # As text at once, because the caller may change its arrays.
+            released = self._released[name]
+            self._drawn[name] = [encode(released), None if returned is released else [encode(returned)]]
             return returned
         self._stage(name, *KINDS)
         self._take(name)
-        if name not in self._answer or self._answer[name].released is None:
+        if name not in self._answer:
             raise DPStatsError(f"the kept answer has no values of the stage {name!r}")
         found: Drawn = self._answer[name].returned
         return found
@@ -230,8 +248,12 @@ class OnceSession(Session):
         return self._once(name, lambda: Session.coins(self, name))
 
     def stream(self, name: str) -> Stream:
-        self._check_stages()
-        return Session.stream(self, name)
+        stage: Comparisons = self._stage(name, Comparisons)
+        if self._answer is not None:
+            return _KeptStream(stage, self._noise, self._once(name, list), again=True)
+        Session.stream(self, name)
+        answers = self._streams[name] = []
+        return _KeptStream(stage, self._noise, answers)
 
     def __reduce__(self) -> NoReturn:
         raise TypeError("a Session cannot be copied or pickled: two copies would cost twice")
@@ -269,9 +291,6 @@ def decode_answer(answer: bytes) -> dict[str, _Stored]:
     """Return the values of an answer, by the names of the stages."""
     found = {}
     for name, pair in json.loads(zlib.decompress(answer)).items():
-        if pair == _SECRET:
-            found[name] = _Stored(None, None)
-            continue
         released = decode(pair[0])
         found[name] = _Stored(released, released if pair[1] is None else decode(pair[1][0]))
     return found

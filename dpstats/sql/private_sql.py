@@ -42,7 +42,6 @@ from dpstats.sql.query import AS_DECLARED, Query, Several
 from dpstats.sql.scope import Known, read_period, same_type
 from dpstats.sql.several import PrivateAnswers
 
-
 _LOGGER = logging.getLogger(__name__)
 
 

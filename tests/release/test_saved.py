@@ -78,9 +78,7 @@ def negative_slope(made: Any, X: Any, y: Any) -> float:
 def test_a_ledger_pays_in_other_processes(tmp_path: Path) -> None:
     budget = PrivacyBudget(9.0, 1e-3, ledger=tmp_path / "b.db")
     model = PrivateLinearRegression(x_bounds=(0, 9), y_bounds=(0, 1), epsilon=0.5, delta=1e-6, budget=budget)
-    search = GridSearchCV(
-        model, {"fit_intercept": [True, False]}, cv=2, n_jobs=2, scoring=negative_slope
-    )
+    search = GridSearchCV(model, {"fit_intercept": [True, False]}, cv=2, n_jobs=2, scoring=negative_slope)
     search.fit(ROWS, ROWS[:, 0] / 9)
     # Four fits in workers, and one of the best here.
     assert len(budget.history()) == 5
