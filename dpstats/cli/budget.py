@@ -72,7 +72,7 @@ def add_budget(commands: Any) -> None:
     for name, help_text, run in (
         ("show", "the spent and the remaining budget", _show),
         ("history", "every charge, oldest first: when, how much, and for which table and columns", _history),
-        ("keys", "the keys of --once: when each was charged, for what, and what was released", _keys),
+        ("keys", "the keys of --once: when each was charged, for what, and the released values", _keys),
         ("results", "results that were released and charged, and not delivered", _results),
     ):
         action = actions.add_parser(name, help=help_text, description=f"Show {help_text}.")

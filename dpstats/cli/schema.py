@@ -59,7 +59,7 @@ COMMANDS: dict[str, dict[str, Schema]] = {
     "budget results": {"results": _OBJECTS},
     "budget keys": {"ledger": _TEXT, "keys": _OBJECTS},
 }
-"""Fields that each command has, beside those of all commands."""
+"""Fields of each command, in addition to the fields of all commands."""
 
 
 def json_schema() -> Schema:

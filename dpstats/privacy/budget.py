@@ -334,7 +334,7 @@ class PrivacyBudget(Reported):
         return self._view(_row_unit=PrivacyGuarantee(0.0, unit=unit).unit)
 
     def once(self, key: str) -> PrivacyBudget:
-        """Return this budget for one release, which is charged once, however often it is asked for.
+        """Return this budget for one release, which is charged once, however often it is repeated.
 
         The first release under a key charges the budget, and keeps its released numbers. The same release under the
         same key returns these numbers again: it charges nothing and draws no noise. Another release under the key is
@@ -389,7 +389,7 @@ class PrivacyBudget(Reported):
         return same
 
     def find_kept(self, step: int = 0) -> Kept | None:
-        """Return what is kept of the key, for a charge of one call; None for a key that was not charged."""
+        """Return the entry of the key, or None for a key that was not charged."""
         return self._kept().find(self._key, step) if self._key else None
 
     def keep(self, asked: Kept, state: str, answer: bytes) -> bool:
@@ -397,7 +397,7 @@ class PrivacyBudget(Reported):
         return self._kept().keep(asked, state, answer)
 
     def answers(self) -> list[Kept]:
-        """Return what is kept of all keys, oldest first."""
+        """Return the entries of all keys, oldest first."""
         return self._kept().answers()
 
     def find_repeat(self, since: float) -> float | None:
@@ -479,14 +479,14 @@ class PrivacyBudget(Reported):
         ----------
         item : PrivacyGuarantee, event, cost or plan
         label : str
-            What the charge is for.
+            Purpose of the charge.
         step : int
-            With a key: the place of the charge among those of one call.
+            With a key: the number of earlier charges in the same call.
 
         Returns
         -------
         Kept or None
-            With a key: what is kept of it.
+            With a key: its entry.
 
         Raises
         ------
@@ -514,7 +514,7 @@ class PrivacyBudget(Reported):
         return asked if self._key else None
 
     def _asked(self, cost: Cost, record: Record, step: int) -> Kept | None:
-        """Return what a charge keeps of its request: None if there is neither a key nor a known request."""
+        """Return the entry of a charge, or None if there is neither a key nor a known request."""
         if not self._key and (self._request is None or not isinstance(self._store, LedgerStore)):
             return None
         request = {**(self._request or {}), "label": self._label, "release": record.label}

@@ -1,4 +1,4 @@
-"""Keys of releases that are charged once: what was asked under a key, and the answer that it got.
+"""Keys of releases that are charged once: the request of a key, and its answer.
 
 A charge under a key stores the key and a *request*, a fingerprint of all public facts of the release. Both are in the
 transaction of the charge. The answer follows when it is complete. Later, the same request gets the answer again, and
@@ -30,20 +30,20 @@ Request = Mapping[str, str]
 """Fingerprints of the public facts of a release, by their names."""
 
 CHARGED, ANSWERED, FAILED = "charged", "answered", "failed"
-"""States of a key: charged and no more, with its whole answer, and with what was released before a failure."""
+"""States of a key: charged without an answer yet, with its whole answer, and with the releases before a failure."""
 
 DAY = 86400.0
 
 
 @dataclass(frozen=True, slots=True)
 class Kept:
-    """What a ledger keeps of a key.
+    """The entry of a key in a ledger.
 
     Attributes
     ----------
     key : str
     step : int
-        The place of the charge among those of one call, which may charge a count first.
+        The number of earlier charges in the same call, which may charge a count first.
     label : str
     request : mapping
     owner : str
@@ -52,7 +52,7 @@ class Kept:
         Time of the charge, in seconds since the epoch.
     state : {"charged", "answered", "failed"}
     answer : bytes or None
-        What was released.
+        The released values, encoded.
     """
 
     key: str
@@ -107,7 +107,7 @@ def has_requests(connection: sqlite3.Connection) -> bool:
 
 
 def find_kept(connection: sqlite3.Connection, key: str, step: int) -> Kept | None:
-    """Return what a ledger keeps of a key, or None."""
+    """Return the entry of a key, or None."""
     if not has_requests(connection):
         return None
     row = connection.execute(f"{_JOINED} WHERE once = ? AND step = ?", (key, step)).fetchone()
@@ -115,7 +115,7 @@ def find_kept(connection: sqlite3.Connection, key: str, step: int) -> Kept | Non
 
 
 def all_kept(connection: sqlite3.Connection) -> list[Kept]:
-    """Return what a ledger keeps of all keys, oldest first."""
+    """Return the entries of all keys, oldest first."""
     if not has_requests(connection):
         return []
     rows = connection.execute(f"{_JOINED} WHERE once IS NOT NULL ORDER BY charge").fetchall()

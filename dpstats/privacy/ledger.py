@@ -429,12 +429,12 @@ class MemoryStore:
                 self._answers[asked.key, asked.step] = asked
 
     def find(self, key: str, step: int) -> Kept | None:
-        """Return what is kept of a key, or None."""
+        """Return the entry of a key, or None."""
         with self._lock:
             return self._answers.get((key, step))
 
     def answers(self) -> list[Kept]:
-        """Return what is kept of all keys, oldest first."""
+        """Return the entries of all keys, oldest first."""
         with self._lock:
             return list(self._answers.values())
 
@@ -635,13 +635,13 @@ class LedgerStore:
                 _SEEN[self.identity] = Seen((first, second), number, (number, *row))
 
     def find(self, key: str, step: int) -> Kept | None:
-        """Return what the ledger keeps of a key, or None."""
+        """Return the entry of a key, or None."""
         with self._connection(writes=False) as connection:
             self._read(connection)
             return find_kept(connection, key, step)
 
     def answers(self) -> list[Kept]:
-        """Return what the ledger keeps of all keys, oldest first."""
+        """Return the entries of all keys, oldest first."""
         with self._connection(writes=False) as connection:
             self._read(connection)
             return all_kept(connection)

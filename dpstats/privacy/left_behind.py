@@ -1,4 +1,4 @@
-"""What a saved estimator has in place of its budget.
+"""The parameter ``budget`` of a saved estimator.
 
 A file outlives the process and the machine of a budget. A second copy of a budget in memory could be spent twice, and
 the path of a ledger may mean nothing elsewhere. So a fitted estimator is saved without its budget. After loading, it
@@ -54,7 +54,7 @@ LEFT_BEHIND = LeftBehind()
 
 
 class _Carried:
-    """A budget with a ledger, on the way to another process. Where the ledger is not, it is left behind."""
+    """A budget with a ledger, on the way to another process. Where the ledger is missing, a `LeftBehind` arrives."""
 
     def __init__(self, budget: Any) -> None:
         self._budget = budget
@@ -71,7 +71,7 @@ def _arrive(rebuild: Any, arguments: Any) -> Any:
 
 
 def carry(budget: Any, *, fitted: bool) -> Any:
-    """Return what stands for the budget of an estimator that is pickled.
+    """Return the parameter ``budget`` of a pickled estimator.
 
     An estimator that is not fitted yet is on its way to a worker, and its ledger pays there.
     """

@@ -35,7 +35,7 @@ from dpstats.privacy.left_behind import carry
 from dpstats.privacy.plan import Counted, ReleasePlan
 from dpstats.release.charges import state_charges
 from dpstats.release.noise import noise_source
-from dpstats.release.once import with_request
+from dpstats.release.once import add_request
 from dpstats.release.private_size import (
     ROWS,
     HiddenSize,
@@ -374,7 +374,7 @@ class PrivateEstimator(Reported, BaseEstimator, Generic[Plan]):
         names = source.names if schema.numbers is None else list(schema.numbers)
         check_names(names)
         planner = self._sort_parameters(names)
-        budget = with_request(budget, self, columns=[names, given if isinstance(given, str) else None])
+        budget = add_request(budget, self, columns=[names, given if isinstance(given, str) else None])
         unit = self._row_is(source.unit)
         plan = planner._affordable(source, schema, budget, unit, noise.simulated)
         with quiet():
@@ -483,7 +483,7 @@ class PrivateEstimator(Reported, BaseEstimator, Generic[Plan]):
         """Return the session of a second release, from ``X``, which the budget can pay."""
         noise = noise_source(self.random_state)
         plan = plan.for_data(self._row_is(unit_of(X)), noise.simulated)
-        budget = with_request(
+        budget = add_request(
             check_budget(self.budget, simulated=noise.simulated), self, fit=_released_facts(self)
         )
         session = session_of(plan, noise, budget, label)

@@ -1,4 +1,4 @@
-"""Releases that are charged once: their session draws what a key was not answered yet, and else returns the answer.
+"""Releases that are charged once: their session draws for a new key, and returns the kept answer of a known one.
 
 The first session under a key charges, draws every stage, and stores what the stages released and returned. A later one
 for the same request is given these values. It charges nothing and draws nothing. Proof: docs/proofs/budget.md.
@@ -54,7 +54,7 @@ _SILENT_SECONDS = 1.0
 _NO_REQUEST = ("budget", "random_state", "n_jobs", "verbose", "self")
 
 
-def request_of(asking: Any, **facts: Any) -> dict[str, str]:
+def describe_request(asking: Any, **facts: Any) -> dict[str, str]:
     """Return the request of an estimator or a mechanism: its class, its parameters and further public facts."""
     found = {"estimator": fingerprint(type(asking).__qualname__)}
     for name in inspect.signature(type(asking).__init__).parameters:
@@ -64,12 +64,12 @@ def request_of(asking: Any, **facts: Any) -> dict[str, str]:
     return found | {name: fingerprint(value) for name, value in facts.items()}
 
 
-def with_request(budget: PrivacyBudget | None, asking: Any, **facts: Any) -> PrivacyBudget | None:
+def add_request(budget: PrivacyBudget | None, asking: Any, **facts: Any) -> PrivacyBudget | None:
     """Return a budget for the request of an estimator, and refuse another one than its key was charged for."""
     # A budget in memory without a key compares nothing.
     if budget is None or (budget.key is None and budget.ledger is None):
         return budget
-    return budget.for_request(request_of(asking, **facts))
+    return budget.for_request(describe_request(asking, **facts))
 
 
 # Sessions
@@ -92,7 +92,9 @@ class _KeptStream(Stream):
     def ask(self, steps: int, answer: int | None = None) -> Above | None:
         if self._again:
             if self._next == len(self._answers):
-                raise DPStatsError("the kept answer has no further answers of the stream")
+                raise DPStatsError(
+                    "the kept answer must have every answer of the stream, got fewer. Use another key."
+                )
             self._next += 1
             kept = self._answers[self._next - 1]
             return None if kept is None else Above(*kept)
@@ -113,7 +115,7 @@ def refuse_key(budget: PrivacyBudget | None) -> None:
 
 
 class OnceSession(Session):
-    """A session of a budget with a key: it draws once, and then returns what was drawn.
+    """A session of a budget with a key: it draws once, and then returns the same values.
 
     A second session under the key waits for the first one, if its process may still run.
     """
@@ -134,7 +136,7 @@ class OnceSession(Session):
         self._answer: dict[str, _Stored] | None = None
 
     def is_answered(self) -> bool:
-        # Answers are never removed: what is there before this session opens is there when it does.
+        # Answers are never removed, so an answer that is there now is there when this session opens.
         if self._answer is None and self._asked is None and self._budget is not None:
             accounts = running_accounts()
             kept = self._budget.find_kept(accounts[0].steps(self._budget.key or "") if accounts else 0)
@@ -205,7 +207,7 @@ class OnceSession(Session):
     # Drawing
 
     def _once(self, name: str, draw: Callable[[], Drawn]) -> Drawn:
-        """Draw a stage, and keep what it released. Return what was kept, if there is an answer."""
+        """Draw a stage and keep its values, or return the kept values."""
         if self._answer is None:
             returned = draw()
             # As text at once, because the caller may change its arrays.
@@ -215,7 +217,7 @@ class OnceSession(Session):
         self._stage(name, *KINDS)
         self._take(name)
         if name not in self._answer:
-            raise DPStatsError(f"the kept answer has no values of the stage {name!r}")
+            raise DPStatsError(f"the kept answer must have the stage {name!r}, got none. Use another key.")
         found: Drawn = self._answer[name].returned
         return found
 
@@ -270,12 +272,12 @@ def _explain(kept: Kept, values: Mapping[str, Any]) -> str:
     if not values:
         return (
             f"{head}, and no answer was kept. Epsilon is spent and nothing was released: use another key to release "
-            "and charge anew."
+            "and charge again."
         )
     names = ", ".join(map(repr, values))
     return (
-        f"{head}, and the release failed afterwards. Epsilon is spent. Attribute released of this error has what was "
-        f"released: {names}. Use another key to release and charge anew."
+        f"{head}, and the release failed afterwards. Epsilon is spent. Attribute released of this error has the "
+        f"released values: {names}. Use another key to release and charge again."
     )
 
 
@@ -328,7 +330,7 @@ def encode(value: Any) -> Any:
         return ["timedelta", [value.days, value.seconds, value.microseconds]]
     if type(value) is Decimal:
         return ["Decimal", str(value)]
-    raise TypeError(f"a value of type {type(value).__name__} cannot be kept")
+    raise TypeError(f"a released value must be a number, text, array or mapping, got {type(value).__name__}")
 
 
 def _encode_array(array: NDArray[Any]) -> Any:

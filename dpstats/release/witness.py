@@ -26,7 +26,7 @@ from dpstats.privacy.plan import Plan
 from dpstats.privacy.stages import KINDS, AnyStage, Comparisons, Shuffle
 from dpstats.release.groups import Nested, Windows
 from dpstats.release.noise import Noise, SimulatedNoise, StandIn, noise_source
-from dpstats.release.once import OnceSession, with_request
+from dpstats.release.once import OnceSession, add_request
 from dpstats.release.session import Above, Part, Released, Session, Stream
 
 Numbers = NDArray[np.float64]
@@ -414,7 +414,7 @@ class Releasing:
 
         ``facts`` are public facts of the release, in addition to the parameters.
         """
-        budget = with_request(self._budget, self, **facts)
+        budget = add_request(self._budget, self, **facts)
         return session_of(plan, self._source, budget, type(self).__name__, size)
 
 
