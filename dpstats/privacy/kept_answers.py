@@ -11,6 +11,7 @@ import dataclasses
 import hashlib
 import json
 import os
+import re
 import socket
 import sqlite3
 import time
@@ -21,7 +22,7 @@ from datetime import date, timedelta
 from decimal import Decimal
 from enum import Enum
 from fractions import Fraction
-from functools import cache
+from functools import cache, partial
 from typing import Any
 
 from dpstats.errors import DPStatsError, InvalidParameter
@@ -233,7 +234,11 @@ def _compound_parts(value: Any, digits: int, within: tuple[int, ...]) -> Any:
         yield from _code_parts(value.__code__)
         yield from _parts([value.__defaults__, value.__kwdefaults__], digits, within)
         yield from _parts([cell.cell_contents for cell in value.__closure__ or ()], digits, within)
-    elif isinstance(value, type | types.BuiltinFunctionType | types.ModuleType):
+    elif isinstance(value, partial):
+        yield from _parts(["partial", value.func, value.args, value.keywords], digits, within)
+    elif isinstance(value, types.MethodType):
+        yield from _parts(["method", value.__func__, value.__self__], digits, within)
+    elif hasattr(value, "__qualname__") or isinstance(value, types.ModuleType):
         yield f"{getattr(value, '__module__', '')}.{getattr(value, '__qualname__', value.__name__)}".encode()
     else:
         yield type(value).__qualname__.encode()
@@ -242,7 +247,7 @@ def _compound_parts(value: Any, digits: int, within: tuple[int, ...]) -> Any:
             if dataclasses.is_dataclass(value)
             else vars(value)
             if hasattr(value, "__dict__")
-            else {"as text": str(value)}
+            else {"as text": re.sub(r" at 0x[0-9a-f]+", "", str(value))}
         )
         yield from _parts(fields, digits, within)
 
