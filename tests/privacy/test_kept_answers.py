@@ -83,8 +83,8 @@ def test_equal_values_have_equal_fingerprints() -> None:
 
 def test_fingerprints_are_equal_in_every_process() -> None:
     code = (
-        "from dpstats.privacy.kept_answers import fingerprint, plan_fingerprint; from dpstats.means import ClippedMean; "
-        "import numpy as np; m = ClippedMean(bounds=(0, 9)); "
+        "from dpstats.privacy.kept_answers import fingerprint, plan_fingerprint; "
+        "from dpstats.means import ClippedMean; import numpy as np; m = ClippedMean(bounds=(0, 9)); "
         "print(fingerprint([m, {'b', 'a'}, np.mean]), plan_fingerprint(m.plan(9, 1)))"
     )
     found = subprocess.run(
