@@ -139,7 +139,7 @@ class OnceSession(Session):
         # Answers are never removed, so an answer that is there now is there when this session opens.
         if self._answer is None and self._asked is None and self._budget is not None:
             accounts = running_accounts()
-            kept = self._budget.find_kept(accounts[0].steps(self._budget.key or "") if accounts else 0)
+            kept = self._budget.find_kept(accounts[-1].steps(self._budget.key or "") if accounts else 0)
             return kept is not None and kept.state == ANSWERED
         return self._answer is not None
 
@@ -152,7 +152,8 @@ class OnceSession(Session):
             # A stream that outlives its session has no last answer.
             refuse_key(budget)
         accounts = running_accounts()
-        step = accounts[0].next_step(budget.key or "") if accounts else 0
+        # Of the innermost call: an interrupt may have left an outer account behind.
+        step = accounts[-1].next_step(budget.key or "") if accounts else 0
         known = None
         try:
             self._asked = self._pay(budget, plan, step=step)

@@ -88,3 +88,17 @@ def test_every_way_of_drawing_is_kept() -> None:
     assert all(name in vars(OnceSession) for name in ways)
     others = {"open", "check", "skip", "shuffle", "simulated", "is_answered", "plan", "size", "released"}
     assert {name for name in vars(Session) if not name.startswith("_")} == set(ways) | others
+
+
+def test_an_account_that_an_interrupt_left_behind_does_not_charge_again() -> None:
+    from dpstats.means import ClippedMean
+    from dpstats.release.charges import state_charges
+
+    budget = PrivacyBudget(9.0)
+    fit = ClippedMean(bounds=(0, 1), budget=budget.once("a"))
+
+    @state_charges
+    def call() -> list[float]:
+        return [float(fit.fit([0.0, 1.0]).mean_[0]) for _ in range(3)]
+
+    assert len(set(call())) == 1 and len(budget.history()) == 1
