@@ -17,7 +17,7 @@ import numpy as np
 import pytest
 
 from dpstats.errors import ChargedError
-from dpstats.means import ClippedMean
+from dpstats.means import AdaptiveMean, ClippedMean
 from dpstats.privacy import PrivacyBudget
 from dpstats.privacy.kept_answers import ANSWERED, CHARGED, may_run
 from tests.outside.charges.failpoints import Failpoint
@@ -92,11 +92,26 @@ def test_a_job_that_is_killed_at_any_line_charges_once(tmp_path: Path) -> None:
     assert set(seen) == {"nothing", CHARGED, ANSWERED}, seen
 
 
-def test_a_killed_count_is_not_charged_again(tmp_path: Path) -> None:
-    """With missing='drop' a job charges twice: a count, and then an estimate from a sample."""
-    whole = PrivacyBudget(9.0, ledger=tmp_path / "c.db")
-    ClippedMean(bounds=(0, 50), missing="drop", budget=whole.once("night")).fit(ROWS)
-    assert len(whole.history()) == len(whole.answers())
+def test_a_job_that_is_killed_after_its_count_goes_on(tmp_path: Path) -> None:
+    """With missing='drop' an adaptive mean charges twice: a count, and then an estimate from a sample."""
+    path, rows = tmp_path / "b.db", np.random.default_rng(0).normal(size=(400, 1))
+    rows[:40] = np.nan
+    PrivacyBudget(9.0, 1e-3, ledger=path)
+
+    def estimate() -> float:
+        budget = PrivacyBudget(9.0, 1e-3, ledger=path).once("night")
+        model = AdaptiveMean(bound=10.0, std=1.0, epsilon=2.0, delta=1e-6, missing="drop", budget=budget)
+        return float(model.fit(rows).mean_[0])
+
+    def run() -> None:
+        AdaptiveMean._read = lambda *arguments: kill()  # type: ignore[assignment, method-assign]
+        estimate()
+
+    assert os.WTERMSIG(child(run)) == signal.SIGKILL
+    budget = PrivacyBudget.open(path)
+    assert [kept.state for kept in budget.answers()] == [ANSWERED]
+    assert estimate() == estimate() and [kept.step for kept in budget.answers()] == [0, 1]
+    assert len(budget.history()) == 2
 
 
 def test_a_second_charge_would_be_noticed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
