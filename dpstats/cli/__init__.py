@@ -11,6 +11,7 @@ import contextlib
 import sys
 from collections.abc import Iterator, Sequence
 from functools import cache
+from typing import Any
 
 from dpstats import __version__
 from dpstats.cli.budget import add_audit, add_budget, add_verify
@@ -18,9 +19,10 @@ from dpstats.cli.doctor import add_demo, add_doctor, add_simulate
 from dpstats.cli.groups import GROUP_MEANS, HISTOGRAM, SURVIVAL, TABLE
 from dpstats.cli.mean import MEAN, PROPORTION, QUANTILE, SPARSE_MEAN
 from dpstats.cli.options import Parser, defer, in_options, join_lists, one_line
-from dpstats.cli.output import EXITS, epilog, keep_apart, status_of, tell_error
+from dpstats.cli.output import EXITS, as_json, epilog, keep_apart, status_of, tell, tell_error
 from dpstats.cli.regress import IDENTITY_TEST, REGRESS, STATISTIC
 from dpstats.cli.release import ReleaseCommand, add_plans
+from dpstats.cli.schema import json_schema
 from dpstats.cli.sql import add_sql
 from dpstats.errors import DPStatsError
 from dpstats.release.charges import state_charges
@@ -105,6 +107,14 @@ def quiet(wanted: bool) -> Iterator[None]:
         logger.setLevel(before)
 
 
+class _PrintSchema(argparse.Action):
+    """Prints the schema of the JSON output."""
+
+    def __call__(self, parser: argparse.ArgumentParser, *arguments: Any, **options: Any) -> None:
+        tell(as_json(json_schema()))
+        parser.exit()
+
+
 @cache
 def _parser() -> argparse.ArgumentParser:
     # A caller of many commands needs one.
@@ -115,6 +125,9 @@ def _parser() -> argparse.ArgumentParser:
         epilog=epilog(),
     )
     parser.add_argument("--version", action="version", version=f"dpstats {__version__}")
+    parser.add_argument(
+        "--json-schema", action=_PrintSchema, nargs=0, help="print the schema of --json, and exit"
+    )
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
     # The order of commands in the help text
     add_demo(commands)

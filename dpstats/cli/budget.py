@@ -72,6 +72,7 @@ def add_budget(commands: Any) -> None:
     for name, help_text, run in (
         ("show", "the spent and the remaining budget", _show),
         ("history", "every charge, oldest first: when, how much, and for which table and columns", _history),
+        ("keys", "the keys of --once: when each was charged, for what, and the released values", _keys),
         ("results", "results that were released and charged, and not delivered", _results),
     ):
         action = actions.add_parser(name, help=help_text, description=f"Show {help_text}.")
@@ -144,6 +145,31 @@ def _history(options: argparse.Namespace) -> None:
         )
     with output(options) as show:
         show("\n".join(lines), {"ledger": str(options.ledger), "charges": rows})
+
+
+def _keys(options: argparse.Namespace) -> None:
+    from dpstats.privacy import PrivacyBudget
+    from dpstats.release.once import decode_answer
+
+    rows = [
+        {
+            "key": kept.key,
+            "time": _time(kept.time),
+            "label": kept.label,
+            "state": kept.state,
+            "released": {}
+            if kept.answer is None
+            else {name: stored.released for name, stored in decode_answer(kept.answer).items()},
+        }
+        for kept in PrivacyBudget.open(options.ledger).answers()
+    ]
+    lines = [f"{'time (UTC)':<25}  {'answer':<8}  key: for"]
+    lines += [
+        f"{row['time']:<25}  {row['state']:<8}  {json.dumps(row['label'], ensure_ascii=False)[1:-1]}"
+        for row in rows
+    ]
+    with output(options) as show:
+        show("\n".join(lines), {"ledger": str(options.ledger), "keys": rows})
 
 
 def _results(options: argparse.Namespace) -> None:

@@ -22,6 +22,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, TextIO
 
 from dpstats import __version__
+from dpstats.cli.schema import VERSION
 from dpstats.data.parameters import printable
 from dpstats.errors import (
     BudgetExceeded,
@@ -218,7 +219,8 @@ def output(options: argparse.Namespace) -> Iterator[Show]:
     with opened("--json", None if target == "-" else target) as write:
 
         def show(table: Any, facts: dict[str, Any]) -> None:
-            text = as_json({"dpstats": __version__, "command": command_of(options)} | facts)
+            every = {"dpstats": __version__, "schema": VERSION, "command": command_of(options)}
+            text = as_json(every | facts)
             try:
                 tell(text if target == "-" else table)
             finally:

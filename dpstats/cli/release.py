@@ -12,6 +12,7 @@ from __future__ import annotations
 import argparse
 import contextlib
 import math
+import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
@@ -38,6 +39,7 @@ from dpstats.cli.options import (
 )
 from dpstats.cli.output import epilog, notice, opened, output, until_delivered
 from dpstats.errors import BudgetExceeded, InvalidData, InvalidParameter, LedgerError, refuse, show
+from dpstats.privacy.kept_answers import moment
 
 if TYPE_CHECKING:
     from dpstats.inference.results import Summary
@@ -321,8 +323,8 @@ class ReleaseCommand:
         picture = getattr(options, "plot", None)
         check_plot(picture)
         _check_missing_words(options)
-        budget = ledger_budget(options.budget)
-        if budget is not None and budget.remaining.epsilon <= 0:
+        budget = ledger_budget(options.budget, options.once)
+        if budget is not None and budget.find_kept() is None and budget.remaining.epsilon <= 0:
             # Before the rows are counted: a file that cannot be read would say something about it.
             raise BudgetExceeded(
                 f"--budget must name a ledger with a budget that remains, got {options.budget}, which is spent. "
@@ -339,7 +341,7 @@ class ReleaseCommand:
         if "missing_codes" in estimator.get_params():
             estimator.set_params(missing_codes=missing_words(options) or None)
         # Opened before anything is charged, so that a path that cannot be written costs nothing.
-        with opened("--plot", picture), delivering(options, what) as show:
+        with opened("--plot", picture), delivering(options, what, budget) as show:
             with _naming(table, options):
                 estimator.fit(*given)
             tables, facts = self.report(estimator, options)
@@ -374,6 +376,8 @@ def add_charge(parser: argparse.ArgumentParser) -> None:
     text = """
     --budget LEDGER, path
         charge this ledger, and keep the result until it was delivered
+    --once KEY
+        charge once, however often this command runs with this key, and show the kept answer again
     --label TEXT
         what the charge is for, in the ledger's history
     --seed N, int
@@ -388,8 +392,9 @@ def check_charge(options: argparse.Namespace) -> None:
         raise refuse_both("--seed", "--budget", "A simulation charges no budget.")
     if options.seed is not None and options.seed < 0:
         raise refuse("--seed", given=options.seed, allowed="a non-negative integer")
-    if options.label is not None and options.budget is None:
-        raise refuse("--label", allowed="be given with --budget, whose charge it names")
+    for name, words in (("label", "whose charge it names"), ("once", "which keeps the answer")):
+        if getattr(options, name) is not None and options.budget is None:
+            raise refuse(f"--{name}", allowed=f"be given with --budget, {words}")
 
 
 def charge_label(options: argparse.Namespace, what: str) -> str:
@@ -397,25 +402,26 @@ def charge_label(options: argparse.Namespace, what: str) -> str:
     return what if options.label is None else f"{options.label}: {what}"
 
 
-def ledger_budget(ledger: Path | None) -> Any:
-    """Return the budget of a ledger, if one is given."""
+def ledger_budget(ledger: Path | None, key: str | None = None) -> Any:
+    """Return the budget of a ledger, if one is given, for a key of ``--once``."""
     from dpstats.privacy import PrivacyBudget
 
     if ledger is None:
         return None
     try:
-        return PrivacyBudget.open(ledger)
+        budget = PrivacyBudget.open(ledger)
+        return budget if key is None else budget.once(key)
     except LedgerError as error:
         raise LedgerError(f"--budget must name a ledger (see 'dpstats budget new'): {error}") from None
 
 
 @contextlib.contextmanager
-def delivering(options: argparse.Namespace, what: str) -> Iterator[Any]:
+def delivering(options: argparse.Namespace, what: str, budget: Any = None) -> Iterator[Any]:
     """Open the output of a result, and yield the function that shows it. Charged results are stored until shown.
 
-    ``what`` is the label of the charge.
+    ``what`` is the label of the charge, and ``budget`` pays it.
     """
-    warn = partial(notice, options)
+    warn, start = partial(notice, options), time.time()
     with output(options) as show, until_delivered(options.budget, what, warn) as delivery:
         if delivery is None:
             yield show
@@ -424,8 +430,21 @@ def delivering(options: argparse.Namespace, what: str) -> Iterator[Any]:
         def show_kept(text: Any, facts: dict[str, Any]) -> None:
             delivery.report(str(text), facts)
             show(text, facts)
+            _note_repeat(options, budget, start)
 
         yield show_kept
+
+
+def _note_repeat(options: argparse.Namespace, budget: Any, start: float) -> None:
+    """Note on standard error that the same charge was made within a day. The result is delivered already."""
+    with contextlib.suppress(LedgerError):
+        before = budget.find_repeat(start)
+        if before is not None:
+            notice(
+                options,
+                f"the same release was charged at {moment(before)}, too, and both charges stand. With --once KEY a "
+                "repeated command is charged once.",
+            )
 
 
 # Words that mean a missing entry

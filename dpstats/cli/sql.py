@@ -108,7 +108,7 @@ def add_sql(commands: Any, plans: Any) -> None:
     for each in (parser, planned):
         add_output(each)
         each.set_defaults(run=_sql)
-    planned.set_defaults(explain=True, seed=None, label=None)
+    planned.set_defaults(explain=True, seed=None, label=None, once=None)
 
 
 def _sql(options: argparse.Namespace) -> None:
@@ -124,7 +124,7 @@ def _sql(options: argparse.Namespace) -> None:
     for name in categories:
         if categories[name] == DISCOVER:
             check_discovery(f"--levels {name}={DISCOVER}", options.delta)
-    budget = ledger_budget(options.budget)
+    budget = ledger_budget(options.budget, options.once)
     what = charge_label(options, f"{_sources(options)}: {options.query}")
     if budget is not None:
         budget = budget.labelled(what)
@@ -145,7 +145,7 @@ def _sql(options: argparse.Namespace) -> None:
     if options.explain:
         _explain(made, options)
         return
-    with delivering(options, what) as show:
+    with delivering(options, what, budget) as show:
         answer = made.query(options.query)
         summary = spell_notes(answer.summary(options.confidence), options)
         facts = {

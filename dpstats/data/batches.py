@@ -8,6 +8,7 @@ in memory.
 from __future__ import annotations
 
 import copy
+import logging
 import pickle
 from abc import abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -37,6 +38,9 @@ from dpstats.errors import InvalidData, refuse_data
 
 Beside = str | tuple[str, ...] | None
 """Name of the additional column next to the numbers, or several names."""
+
+
+_LOGGER = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -193,15 +197,25 @@ class Stream(Rows):
         return self._engine.local
 
     def total(self, work: Callable[[Table], Sums]) -> dict[str, Integers]:
+        self._log("sums")
         return self._engine.total(_AsTable(self._schema, self.names, work))
 
+    def _log(self, purpose: str) -> None:
+        # Neither the number of rows nor how long it took: both may be private.
+        columns = len(self.names or ())
+        _LOGGER.info(
+            "pass over the data: %s of %d columns, %s", purpose, columns, type(self._engine).__name__
+        )
+
     def whole(self) -> Table:
+        self._log("all rows")
         parts = self._engine.collect()
         X = np.concatenate([part.X for part in parts])
         columns = zip(*(part.beside for part in parts), strict=True)
         return _read_part(Part(X, list(map(_concatenate, columns))), self._schema, self.names)
 
     def aggregates(self, expressions: Sequence[str], of: Sequence[str]) -> list[int] | None:
+        self._log("aggregates")
         return self._engine.aggregates(expressions, of)
 
     def expression(self, column: int) -> str | None:

@@ -505,6 +505,9 @@ class PrivateTest(HasResult[TestResult], PlannedTest, InvertedTest):
         # An array has the columns of the fit in order, and so has a labeled mean. A copy shares the budget and the
         # generator. The attributes of this fit stay unchanged.
         test = copy.copy(self._sort_parameters(names if fitted is None else list(fitted)))
+        if test.budget is not None and test.budget.key is not None:
+            # A key of the fit is not one of another dataset.
+            test.budget = test.budget.labelled("predict")
         return int(test.fit(source).reject_)
 
     @state_charges

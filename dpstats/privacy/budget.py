@@ -5,6 +5,7 @@ Importing this module and charging a guarantee needs the standard library only.
 
 from __future__ import annotations
 
+import logging
 import os
 import time
 from collections.abc import Iterable
@@ -15,6 +16,7 @@ from dpstats.data.parameters import check_choice, check_integer, check_privacy_p
 from dpstats.errors import BudgetExceeded, DPStatsError, InvalidParameter, LedgerError, refuse
 from dpstats.inference.reports import Records, Reported
 from dpstats.privacy.guarantee import Neighbors, PrivacyGuarantee
+from dpstats.privacy.kept_answers import AlreadyCharged, Kept, Request, is_key, new_owner, plan_fingerprint
 from dpstats.privacy.ledger import (
     METHODS,
     PLD,
@@ -27,6 +29,7 @@ from dpstats.privacy.ledger import (
     Spent,
     planned_numbers,
 )
+from dpstats.privacy.left_behind import LeftBehind
 
 if TYPE_CHECKING:
     from dpstats.inference.results import Summary
@@ -34,6 +37,9 @@ if TYPE_CHECKING:
     from dpstats.privacy.plan import Plan
 
     Charge = PrivacyGuarantee | Event | Cost | Plan
+
+
+_LOGGER = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,8 +117,8 @@ class PrivacyBudget(Reported):
     Notes
     -----
     A budget is shared, never copied: clones and copies of an estimator refer to the same budget. A budget with a ledger
-    can be pickled, as the path of the ledger. A budget without one raises an error outside its process. Proofs:
-    docs/proofs/budget.md.
+    can be pickled, as the path of the ledger. A budget without one raises an error outside its process. A fitted
+    estimator is pickled without its budget. Proofs: docs/proofs/budget.md.
 
     Examples
     --------
@@ -153,6 +159,7 @@ class PrivacyBudget(Reported):
         )
         self._process = os.getpid()
         self._label, self._row_unit = "", "row"
+        self._key, self._request = "", None
         self._store: MemoryStore | LedgerStore = (
             MemoryStore() if ledger is None else LedgerStore(ledger, self._parameters(), create=True)
         )
@@ -308,9 +315,7 @@ class PrivacyBudget(Reported):
         >>> budget.history()[0].label, budget.remaining.epsilon
         ('survey.csv: mean age', 0.75)
         """
-        same = object.__new__(type(self))
-        vars(same).update(vars(self) | {"_label": self._full_label(str(label))})
-        return same
+        return self._view(_label=self._full_label(str(label)))
 
     def count_rows_as(self, unit: str) -> PrivacyBudget:
         """Return this budget for data in which every row is one unit of this name, for example one row per person.
@@ -326,8 +331,85 @@ class PrivacyBudget(Reported):
         >>> print(budget.remaining)
         (epsilon = 0.75, delta = 0), one person replaced
         """
+        return self._view(_row_unit=PrivacyGuarantee(0.0, unit=unit).unit)
+
+    def once(self, key: str) -> PrivacyBudget:
+        """Return this budget for one release, which is charged once, however often it is repeated.
+
+        The first release under a key charges the budget, and keeps its released numbers. The same release under the
+        same key returns these numbers again: it charges nothing and draws no noise. Another release under the key is
+        refused before any charge. Use it for a job that may run twice.
+
+        Parameters
+        ----------
+        key : str
+            Public name of the release, at most 200 characters, such as its date and subject. It stands for the data:
+            a release under a known key does not see later data.
+
+        Returns
+        -------
+        PrivacyBudget
+            Both objects share one budget. Charges have the key as their label.
+
+        Notes
+        -----
+        A release is the same if its estimator, parameters, columns, number of rows, label and plan are. Whether the
+        entries are the same is not compared, because the result would say something about them. In a ledger, the
+        answer survives the process. If a process ends between the charge and the answer, a later release under the key
+        raises `ChargedError`: epsilon is spent. Proof: docs/proofs/budget.md.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from dpstats.means import ClippedMean
+        >>> from dpstats.privacy import PrivacyBudget
+        >>> budget, ages = PrivacyBudget(1.0), np.arange(100.0)
+        >>> model = ClippedMean(bounds=(0, 100), epsilon=0.5, budget=budget.once("2026-11-28 mean age"))
+        >>> first, second = model.fit(ages).mean_, model.fit(ages).mean_
+        >>> bool(first == second), budget.spent.epsilon
+        (True, 0.5)
+        """
+        if not is_key(key):
+            allowed = "text of 1 to 200 printable characters"
+            raise refuse(
+                "key", given=key, allowed=allowed, remedy="Name the release, for example by its date."
+            )
+        return self._view(_key=key, _label=self._full_label(key))
+
+    @property
+    def key(self) -> str | None:
+        """The key of `once`, or None."""
+        return self._key or None
+
+    def for_request(self, request: Request) -> PrivacyBudget:
+        """Return this budget for a release with these public facts; refuse other ones than the key was charged for."""
+        same = self._view(_request=dict(request) | {"label": self._label})
+        if self._key and (known := self.find_kept()) is not None:
+            known.check(same._request or {})
+        return same
+
+    def find_kept(self, step: int = 0) -> Kept | None:
+        """Return the entry of the key, or None for a key that was not charged."""
+        return self._kept().find(self._key, step) if self._key else None
+
+    def keep(self, asked: Kept, state: str, answer: bytes) -> bool:
+        """Store the answer of a key, and return whether it was still missing."""
+        return self._kept().keep(asked, state, answer)
+
+    def answers(self) -> list[Kept]:
+        """Return the entries of all keys, oldest first."""
+        return self._kept().answers()
+
+    def find_repeat(self, since: float) -> float | None:
+        """Return when a charge of this label that was made after ``since`` was made before, without a key.
+
+        Both are for the same public facts, and at most a day apart. A budget without a ledger returns None.
+        """
+        return self._store.repeat(self._label, since) if isinstance(self._store, LedgerStore) else None
+
+    def _view(self, **changes: Any) -> PrivacyBudget:
         same = object.__new__(type(self))
-        vars(same).update(vars(self) | {"_row_unit": PrivacyGuarantee(0.0, unit=unit).unit})
+        vars(same).update(vars(self) | changes)
         return same
 
     def _unit_charged(self, cost: Cost) -> str:
@@ -373,10 +455,13 @@ class PrivacyBudget(Reported):
     def check(self, item: Charge) -> None:
         """Raise the error that `charge` would raise, without charging."""
         cost = self._cost(item)
-        self._admit(cost, self._kept().spent())
+        if self.find_kept() is None:
+            self._admit(cost, self._kept().spent())
 
     def check_left(self) -> None:
-        """Raise `BudgetExceeded` if the remaining budget is 0."""
+        """Raise `BudgetExceeded` if the remaining budget is 0, and a charge would be needed."""
+        if self.find_kept() is not None:
+            return
         epsilon, delta = self._filter.remaining(self._kept().spent().amounts)
         if epsilon <= 0:
             raise BudgetExceeded(
@@ -385,10 +470,23 @@ class PrivacyBudget(Reported):
                 "Nothing was charged."
             )
 
-    def charge(self, item: Charge, label: str = "") -> None:
+    def charge(self, item: Charge, label: str = "", *, step: int = 0) -> Kept | None:
         """Charge a guarantee, an event, or the cost of a plan. On an error, nothing is charged.
 
         The call returns after the charge is stored. With a ledger, the charge is then on disk.
+
+        Parameters
+        ----------
+        item : PrivacyGuarantee, event, cost or plan
+        label : str
+            Purpose of the charge.
+        step : int
+            With a key: the number of earlier charges in the same call.
+
+        Returns
+        -------
+        Kept or None
+            With a key: its entry.
 
         Raises
         ------
@@ -399,11 +497,29 @@ class PrivacyBudget(Reported):
             If the method cannot compose the charge, or if it is simulated or for another relation or unit.
         LedgerError
             If the ledger cannot be written.
+        AlreadyCharged
+            If the key was charged before, for the same request.
         """
         cost = self._cost(item)
         epsilon, delta, unit = cost.guarantee.epsilon, cost.guarantee.delta, self._unit_charged(cost)
         record = Record(self._full_label(str(label)), epsilon, delta, time.time(), unit)
-        self._kept().charge(record, lambda spent: self._admit(cost, spent))
+        asked = self._asked(cost, record, step)
+        try:
+            self._kept().charge(record, lambda spent: self._admit(cost, spent), asked)
+        except AlreadyCharged as error:
+            assert asked is not None
+            error.kept.check(asked.request)
+            raise
+        _LOGGER.info("charged (epsilon = %.6g, delta = %.6g) for %r", epsilon, delta, record.label)
+        return asked if self._key else None
+
+    def _asked(self, cost: Cost, record: Record, step: int) -> Kept | None:
+        """Return the entry of a charge, or None if there is neither a key nor a known request."""
+        if not self._key and (self._request is None or not isinstance(self._store, LedgerStore)):
+            return None
+        request = {**(self._request or {}), "label": self._label, "release": record.label}
+        request["plan"] = plan_fingerprint(cost)
+        return Kept(self._key, step, record.label, request, new_owner(), record.time)
 
     def _admit(self, cost: Cost, kept: Spent) -> Amounts:
         spent = kept.amounts
@@ -508,7 +624,11 @@ class PrivacyBudget(Reported):
             )
         total = self._total
         where = (self._store.path, self._store.identity, self._label, self._declared_unit, self._row_unit)
-        return _rebuild, (total.epsilon, total.delta, total.neighbors, self.method, self._planned, *where)
+        return _rebuild, (
+            *(total.epsilon, total.delta, total.neighbors, self.method, self._planned),
+            *where,
+            *(self._key, self._request),
+        )
 
 
 def _rebuild(
@@ -522,13 +642,14 @@ def _rebuild(
     label: str = "",
     unit: str | None = None,
     row_unit: str = "row",
+    key: str = "",
+    request: Request | None = None,
 ) -> PrivacyBudget:
     """Return the budget of this exact ledger. Raise an error if the file is missing or was replaced."""
     budget = PrivacyBudget(epsilon, delta, neighbors=neighbors, method=method, planned=planned, unit=unit)
     budget._store = LedgerStore(ledger, budget._parameters(), identity=identity)
     budget._settle_planned()
-    budget._label, budget._row_unit = label, row_unit
-    return budget
+    return budget._view(_label=label, _row_unit=row_unit, _key=key, _request=request)
 
 
 def _distinguish(amount: tuple[float, float], other: tuple[float, float]) -> str:
@@ -544,6 +665,8 @@ def check_budget(budget: Any, *, simulated: bool) -> PrivacyBudget | None:
     """Return a budget that a release may charge, or None. A simulated release may not charge a budget."""
     if budget is None:
         return None
+    if isinstance(budget, LeftBehind):
+        budget.refuse()
     if not isinstance(budget, PrivacyBudget):
         raise refuse("budget", given=budget, allowed="None or a PrivacyBudget")
     if simulated:

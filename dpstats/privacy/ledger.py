@@ -12,13 +12,23 @@ import tempfile
 import threading
 import urllib.parse
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Protocol
 
 from dpstats.errors import BudgetExceeded, InvalidParameter, LedgerError, refuse
 from dpstats.privacy.guarantee import down, root_up, up
+from dpstats.privacy.kept_answers import (
+    CHARGED,
+    AlreadyCharged,
+    Kept,
+    all_kept,
+    find_kept,
+    find_repeat,
+    store_answer,
+    store_request,
+)
 
 if TYPE_CHECKING:
     from dpstats.privacy.events import Event
@@ -392,6 +402,7 @@ class MemoryStore:
     def __init__(self) -> None:
         self._records: list[Record] = []
         self._totals: Amounts = (Fraction(0), Fraction(0))
+        self._answers: dict[tuple[str, int], Kept] = {}
         self._lock = threading.Lock()
 
     def spent(self) -> Spent:
@@ -407,11 +418,35 @@ class MemoryStore:
         with self._lock:
             return tuple(self._records)
 
-    def charge(self, record: Record, admit: Admit) -> None:
-        """Store a charge if ``admit`` accepts it."""
+    def charge(self, record: Record, admit: Admit, asked: Kept | None = None) -> None:
+        """Store a charge, with its request, if ``admit`` accepts it. Raise `AlreadyCharged` if its key is known."""
         with self._lock:
+            if asked is not None and asked.key and (known := self._answers.get((asked.key, asked.step))):
+                raise AlreadyCharged(known)
             self._totals = admit(self._spent())
             self._records.append(record)
+            if asked is not None and asked.key:
+                self._answers[asked.key, asked.step] = asked
+
+    def find(self, key: str, step: int) -> Kept | None:
+        """Return the entry of a key, or None."""
+        with self._lock:
+            return self._answers.get((key, step))
+
+    def answers(self) -> list[Kept]:
+        """Return the entries of all keys, oldest first."""
+        with self._lock:
+            return list(self._answers.values())
+
+    def keep(self, asked: Kept, state: str, answer: bytes) -> bool:
+        """Store the answer of a key, and return whether it was still missing."""
+        with self._lock:
+            place = asked.key, asked.step
+            known = self._answers.get(place)
+            if known is None or known.owner != asked.owner or known.state != CHARGED:
+                return False
+            self._answers[place] = replace(known, state=state, answer=answer)
+            return True
 
 
 class LedgerStore:
@@ -570,10 +605,16 @@ class LedgerStore:
         except (TypeError, ValueError):
             raise LedgerError(f"{self.path}: the file is not a ledger, or it is corrupt") from None
 
-    def charge(self, record: Record, admit: Admit) -> None:
-        """Store a charge if ``admit`` accepts it. The charge is durable when the call returns."""
+    def charge(self, record: Record, admit: Admit, asked: Kept | None = None) -> None:
+        """Store a charge, with its request, if ``admit`` accepts it. It is durable when the call returns.
+
+        Raise `AlreadyCharged` if the key of the request is known.
+        """
         with self._connection() as connection:
-            first, second = admit(self._read(connection))
+            spent = self._read(connection)
+            if asked is not None and asked.key and (known := find_kept(connection, asked.key, asked.step)):
+                raise AlreadyCharged(known)
+            first, second = admit(spent)
             if _version(connection) == _WITHOUT_UNITS:
                 # This is part of the same transaction as the charge. Later, a version without units rejects the file.
                 connection.execute(f"ALTER TABLE charges ADD COLUMN {_UNIT_COLUMN}")
@@ -586,10 +627,36 @@ class LedgerStore:
                 (*row, _as_utf8(record.unit)),
             ).lastrowid
             connection.execute("UPDATE budget SET first = ?, second = ?", (str(first), str(second)))
+            if asked is not None and number is not None:
+                store_request(connection, number, asked)
         # The charge is committed. In the meantime another thread may have charged and stored a later state.
         with _CONNECTIONS:
             if number is not None and _SEEN[self.identity].last < number:
                 _SEEN[self.identity] = Seen((first, second), number, (number, *row))
+
+    def find(self, key: str, step: int) -> Kept | None:
+        """Return the entry of a key, or None."""
+        with self._connection(writes=False) as connection:
+            self._read(connection)
+            return find_kept(connection, key, step)
+
+    def answers(self) -> list[Kept]:
+        """Return the entries of all keys, oldest first."""
+        with self._connection(writes=False) as connection:
+            self._read(connection)
+            return all_kept(connection)
+
+    def repeat(self, label: str, since: float) -> float | None:
+        """Return when the same charge was made before: see `find_repeat`."""
+        with self._connection(writes=False) as connection:
+            self._read(connection)
+            return find_repeat(connection, label, since)
+
+    def keep(self, asked: Kept, state: str, answer: bytes) -> bool:
+        """Store the answer of a key durably, and return whether it was still missing."""
+        with self._connection() as connection:
+            self._read(connection)
+            return store_answer(connection, asked, state, answer)
 
     @contextlib.contextmanager
     def _connection(self, path: str | None = None, *, writes: bool = True) -> Iterator[sqlite3.Connection]:

@@ -10,6 +10,7 @@ Importing this module needs the standard library only.
 from __future__ import annotations
 
 import functools
+from collections import Counter
 from collections.abc import Callable, Mapping
 from contextvars import ContextVar
 from typing import Any, ParamSpec, TypeVar
@@ -40,6 +41,16 @@ class Account:
         self.released: list[Mapping[str, Any]] = []
         self.unknown = False
         self.where = ""
+        self._steps: Counter[str] = Counter()
+
+    def steps(self, key: str) -> int:
+        """Return the number of charges under a key."""
+        return self._steps[key]
+
+    def next_step(self, key: str) -> int:
+        """Return the place of the next charge under a key among those of this call."""
+        self._steps[key] += 1
+        return self._steps[key] - 1
 
     def explain(self) -> str:
         """Describe the charges and the place of the released values."""

@@ -31,10 +31,12 @@ from dpstats.inference.reports import Background, Records, Reported, told_parame
 from dpstats.inference.results import ConfidenceInterval, Summary, about_missing, observed_rows, with_missing
 from dpstats.privacy.budget import PrivacyBudget, check_budget
 from dpstats.privacy.guarantee import PrivacyGuarantee
+from dpstats.privacy.left_behind import carry
 from dpstats.privacy.plan import Counted, ReleasePlan
 from dpstats.release.additive import smaller_noise
 from dpstats.release.charges import state_charges
 from dpstats.release.noise import noise_source
+from dpstats.release.once import add_request
 from dpstats.release.private_size import (
     ROWS,
     HiddenSize,
@@ -201,6 +203,14 @@ def _hide_entries(estimator: Any) -> Any:
     return printed
 
 
+def _released_facts(estimator: Any) -> dict[str, Any]:
+    """Return the released numbers of a fit, by name."""
+    found = {name: value for name, value in vars(estimator).items() if name.endswith("_")}
+    return {
+        name: value for name, value in found.items() if isinstance(value, float | np.ndarray | np.generic)
+    }
+
+
 class PrivateEstimator(Reported, BaseEstimator, Generic[Plan]):
     """Base of the estimators: open -> plan -> check the budget -> read -> charge -> release -> report.
 
@@ -331,6 +341,7 @@ class PrivateEstimator(Reported, BaseEstimator, Generic[Plan]):
         names = source.names if schema.numbers is None else list(schema.numbers)
         check_names(names)
         planner = self._sort_parameters(names)
+        budget = add_request(budget, self, columns=[names, given if isinstance(given, str) else None])
         unit = self._row_is(source.unit)
         plan = _affordable(planner, source, schema, budget, unit, noise.simulated)
         with quiet():
@@ -363,10 +374,12 @@ class PrivateEstimator(Reported, BaseEstimator, Generic[Plan]):
         guarantee = stated.guarantee
         with _renew(self):
             with quiet():
-                private = reader._read(rows, plan)
+                # An answer that was kept needs neither the rows nor noise.
+                private = None if session.is_answered() else reader._read(rows, plan)
                 record_columns(self, names, schema.width(d))
                 with session:
-                    reader._release(private, plan, session)
+                    if not session.is_answered():
+                        reader._release(private, plan, session)
             self.plan_, self.privacy_ = stated, guarantee
             self._parameters = parameters
             if counted is not None:
@@ -383,7 +396,10 @@ class PrivateEstimator(Reported, BaseEstimator, Generic[Plan]):
         """Return the session of a second release, from ``X``, which the budget can pay."""
         noise = noise_source(self.random_state)
         plan = plan.for_data(self._row_is(unit_of(X)), noise.simulated)
-        session = session_of(plan, noise, self.budget, label)
+        budget = add_request(
+            check_budget(self.budget, simulated=noise.simulated), self, fit=_released_facts(self)
+        )
+        session = session_of(plan, noise, budget, label)
         session.check()
         return session
 
@@ -500,6 +516,22 @@ class PrivateEstimator(Reported, BaseEstimator, Generic[Plan]):
                 complete = observed_rows(self.rows_, self.rows_noise_std_)
                 rows.append(("Complete rows", f"{complete}; the estimate uses {self.n_rows_:,} of them"))
         return [("Estimator", type(self).__name__), *rows, *privacy_facts(self)]
+
+    def __getstate__(self) -> dict[str, Any]:
+        state: dict[str, Any] = super().__getstate__()
+        return state | {"budget": carry(self.budget, fitted="plan_" in state)}
+
+    # A copy in this process shares the budget. Both would otherwise ask for the state of a pickle.
+    def __copy__(self) -> Self:
+        made = type(self).__new__(type(self))
+        made.__dict__.update(self.__dict__)
+        return made
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Self:
+        made = type(self).__new__(type(self))
+        memo[id(self)] = made
+        made.__dict__.update(copy.deepcopy(self.__dict__, memo))
+        return made
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

@@ -274,6 +274,10 @@ class Session:
         """The releases so far, by the name of the stage: read-only."""
         return MappingProxyType(self._released)
 
+    def is_answered(self) -> bool:
+        """Return whether an earlier session with the same key has the whole answer. Nothing is drawn then."""
+        return False
+
     # Paying.
 
     def check(self) -> None:
@@ -309,6 +313,9 @@ class Session:
             check_memory(self._plan)
 
     def _charge(self, budget: PrivacyBudget, plan: Plan) -> None:
+        self._pay(budget, plan)
+
+    def _pay(self, budget: PrivacyBudget, plan: Plan, **options: Any) -> Any:
         """Charge the budget, and tell the running calls, whose errors then state the charge."""
         charge, accounts = (self._label, str(plan.guarantee)), running_accounts()
         for account in accounts:
@@ -316,7 +323,7 @@ class Session:
             account.released.append(self.released)
             account.unknown = True
         try:
-            budget.charge(plan, label=self._label)
+            kept = budget.charge(plan, label=self._label, **options)
         except DPStatsError:
             for account in accounts:
                 account.charges.pop()
@@ -325,6 +332,7 @@ class Session:
             raise
         for account in accounts:
             account.unknown = False
+        return kept
 
     def __enter__(self) -> Self:
         return self.open()

@@ -26,6 +26,7 @@ from dpstats.privacy.plan import Plan
 from dpstats.privacy.stages import KINDS, AnyStage, Comparisons, Shuffle
 from dpstats.release.groups import Nested, Windows
 from dpstats.release.noise import Noise, SimulatedNoise, StandIn, noise_source
+from dpstats.release.once import OnceSession, add_request
 from dpstats.release.session import Above, Part, Released, Session, Stream
 
 Numbers = NDArray[np.float64]
@@ -220,9 +221,12 @@ class WitnessedNoise(SimulatedNoise):
 def session_of(
     plan: Plan, noise: Noise, budget: PrivacyBudget | None = None, label: str = "", size: int | None = None
 ) -> Session:
-    """Return the session of a release; a recording session if its noise has a witness."""
-    kind = WitnessedSession if isinstance(noise, WitnessedNoise) else Session
-    return kind(plan, noise, budget, label, size)
+    """Return the session of a release: one that records if its noise has a witness, or draws once for a key."""
+    if isinstance(noise, WitnessedNoise):
+        return WitnessedSession(plan, noise, budget, label, size)
+    if budget is not None and budget.key is not None:
+        return OnceSession(plan, noise, budget, label, size)
+    return Session(plan, noise, budget, label, size)
 
 
 class WitnessedSession(Session):
@@ -405,9 +409,13 @@ class Releasing:
         """The delta of one release."""
         return self._guarantee.delta
 
-    def _session_of(self, plan: Plan, size: int | None = None) -> Session:
-        """Return a session for one release; a refusal of its `check` depends on public facts only."""
-        return session_of(plan, self._source, self._budget, type(self).__name__, size)
+    def _session_of(self, plan: Plan, size: int | None = None, **facts: Any) -> Session:
+        """Return a session for one release; a refusal of its `check` depends on public facts only.
+
+        ``facts`` are public facts of the release, in addition to the parameters.
+        """
+        budget = add_request(self._budget, self, **facts)
+        return session_of(plan, self._source, budget, type(self).__name__, size)
 
 
 class Mechanism(Releasing):

@@ -8,6 +8,7 @@ Proofs: docs/proofs/elastic-sensitivity.md, docs/proofs/truncated-sums.md, docs/
 from __future__ import annotations
 
 import contextlib
+import logging
 from collections.abc import Hashable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from itertools import pairwise
@@ -40,6 +41,8 @@ from dpstats.sql.quantiles import QuantileAnswers
 from dpstats.sql.query import AS_DECLARED, Query, Several
 from dpstats.sql.scope import Known, read_period, same_type
 from dpstats.sql.several import PrivateAnswers
+
+_LOGGER = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
@@ -350,6 +353,7 @@ class PrivateSQL(Releasing):
         self._declared = Declarations(
             tuple(public_tables), keys or {}, unit, categories or {}, bins or {}, bounds or {}
         )
+        self._types = dict(types or {})
         self._data = Source(connection, types)
         try:
             self._catalogue = self._first = self._declared.read(self._data)
@@ -436,6 +440,7 @@ class PrivateSQL(Releasing):
     def _snapshot(self, query: Query) -> Iterator[None]:
         """Read from one snapshot. If it is of this query alone, its tables must be those that were declared."""
         used = {table.name: self._by_name[table.name] for table in tables(query.relation)}
+        _LOGGER.info("pass over the data: a snapshot of %s", ", ".join(used))
         with self._data.snapshot([table.source for table in used.values()]):
             if not self._data.lasting:
                 self._confirm(fold(name) for name in used)
@@ -486,7 +491,7 @@ class PrivateSQL(Releasing):
     def _answer(self, query: Query) -> Answer:
         kind = self._kind(query)
         plan = kind.plan()
-        session = self._session_of(plan)
+        session = self._session_of(plan, query=query.text, declared=self._declared, types=self._types)
         if plan.stages:
             session.check()
         if self._missing == "error":

@@ -5,7 +5,6 @@ Proof: docs/proofs/statistic.md.
 
 from __future__ import annotations
 
-import copy
 import inspect
 import math
 import pickle
@@ -515,17 +514,6 @@ class PrivateStatistic(HasEstimates, PrivateEstimator[StatisticPlan]):
             facts=(("Privacy", f"{self.privacy_} and {other.privacy_}"),),
             simulated=first.simulated or second.simulated,
         )
-
-    def __copy__(self) -> PrivateStatistic:
-        made = type(self).__new__(type(self))
-        made.__dict__.update(self.__dict__)
-        return made
-
-    def __deepcopy__(self, memo: dict[int, Any]) -> PrivateStatistic:
-        made = type(self).__new__(type(self))
-        memo[id(self)] = made
-        made.__dict__.update(copy.deepcopy(self.__dict__, memo))
-        return made
 
     def __getstate__(self) -> dict[str, Any]:
         state: dict[str, Any] = super().__getstate__()

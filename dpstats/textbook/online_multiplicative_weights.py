@@ -41,6 +41,7 @@ from dpstats.queries.linear import (
 from dpstats.queries.mwem import LESS
 from dpstats.release.estimator import parameters
 from dpstats.release.noise import check_scale
+from dpstats.release.once import refuse_key
 from dpstats.release.session import Released, Session, Stream
 from dpstats.textbook.error_bounds import VACUOUS, VACUOUS_NOTE, multiplicative_weights_updates, online_bound
 from dpstats.textbook.histogram_release import HistogramRelease
@@ -510,6 +511,7 @@ class OnlineMultiplicativeWeights(HistogramRelease[OnlinePlan]):
         return OnlinePlan((noise.stage,), target, n, size, noise, beta, k)
 
     def _read(self, rows: Rows, plan: OnlinePlan) -> NDArray[np.int64]:
+        refuse_key(self.budget)
         return self._histogram(rows, None if self.queries is None else self._declared().size)
 
     def _release(self, private: NDArray[np.int64], plan: OnlinePlan, session: Session) -> None:

@@ -132,8 +132,8 @@ def test_every_release_is_kept(
 @pytest.mark.skipif(not hasattr(signal, "SIGKILL"), reason="needs a signal that cannot be caught")
 def test_a_command_that_is_killed_loses_nothing(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     code = (
-        "import os, signal, sys; from dpstats.cli import main, files; "
-        "files.tell = lambda text: os.kill(os.getpid(), signal.SIGKILL); main(sys.argv[1:])"
+        "import os, signal, sys; from dpstats.cli import main, output; "
+        "output.tell = lambda text: os.kill(os.getpid(), signal.SIGKILL); main(sys.argv[1:])"
     )
     killed = subprocess.run([sys.executable, "-c", code, *MEAN], capture_output=True, check=False)
     assert killed.returncode == -signal.SIGKILL and killed.stdout == b""

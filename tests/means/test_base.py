@@ -100,9 +100,10 @@ class Changing(PrivacyBudget):
         super().__init__(**options)
         self.rows = rows
 
-    def charge(self, item: Any, label: str = "") -> None:
-        super().charge(item, label)
+    def charge(self, item: Any, label: str = "", *, step: int = 0) -> Any:
+        kept = super().charge(item, label, step=step)
         self.rows[:2] = [[np.nan], [np.inf]]
+        return kept
 
 
 @pytest.mark.parametrize(

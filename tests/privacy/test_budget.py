@@ -189,9 +189,9 @@ def test_clones_and_copies_share_one_budget():
 
 
 def test_pickling_is_refused():
-    for item in (PrivacyBudget(1.0), ClippedMean(clip=1.0, budget=PrivacyBudget(1.0))):
-        with pytest.raises(DPStatsError, match="cannot be pickled"):
-            pickle.dumps(item)
+    with pytest.raises(DPStatsError, match="cannot be pickled"):
+        pickle.dumps(PrivacyBudget(1.0))
+    # An estimator leaves it behind: tests/release/test_saved.py.
 
 
 def test_simulated_releases_are_refused():

@@ -134,16 +134,17 @@ class Failpoint:
         """Watch everything that runs within."""
         charge, load = PrivacyBudget.charge, builtins.__import__
 
-        def charging(budget: Any, *args: Any, **options: Any) -> None:
+        def charging(budget: Any, *args: Any, **options: Any) -> Any:
             self.armed = self.armed or (self.within and not self.hit)
             self._user_call = _outermost(sys._getframe())
-            charge(budget, *args, **options)
+            kept = charge(budget, *args, **options)
             self.armed = not self.hit
+            return kept
 
-        def importing(name: str, scope: Any = None, *args: Any) -> Any:
+        def importing(name: str, scope: Any = None, *args: Any, **options: Any) -> Any:
             if self.kind == "imports" and str((scope or {}).get("__name__", "")).startswith("dpstats"):
                 self.pass_by(f"{scope['__name__']} imports {name}")
-            return load(name, scope, *args)
+            return load(name, scope, *args, **options)
 
         profile, trace = sys.getprofile(), sys.gettrace()
         with patch.object(PrivacyBudget, "charge", charging), patch.object(builtins, "__import__", importing):

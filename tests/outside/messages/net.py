@@ -218,6 +218,7 @@ class Net:
         said = io.StringIO()
         handler = logging.StreamHandler(said)
         logging.getLogger().addHandler(handler)
+        logging.getLogger("dpstats").setLevel(logging.DEBUG)
         found: list[str] = []
         try:
             with (
@@ -237,6 +238,7 @@ class Net:
                     found += texts(error)
         finally:
             logging.getLogger().removeHandler(handler)
+            logging.getLogger("dpstats").setLevel(logging.NOTSET)
         found += [str(warning.message) for warning in warned] + [said.getvalue()]
         for text in found:
             text = text.replace(str(self.folder), "")
