@@ -43,7 +43,7 @@ test: lint
 # `make test-quick PKG=groups`, in a minute or two.
 test-quick: $(INSTALLED)
 	@test -d dpstats/$(PKG) -a -n "$(PKG)" || { echo "PKG must be a package of dpstats: make test-quick PKG=groups"; exit 2; }
-	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q -n 2 --dist worksteal -m "not slow" --package $(PKG) tests/$(PKG) dpstats/$(PKG) tests/conformance tests/nets/test_recorded.py tests/nets/test_recorded_words.py tests/test_docs.py tests/test_docstrings.py
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q -n 2 --dist worksteal -m "not slow" --package $(PKG) $(wildcard tests/$(PKG) tests/test_$(PKG).py) dpstats/$(PKG) tests/conformance tests/nets/test_recorded.py tests/nets/test_recorded_words.py tests/test_docs.py tests/test_docstrings.py
 
 # What seeded calls say (tests/nets/words, readable) and return (tests/nets/recorded*.json), as it is now.
 record: $(INSTALLED)

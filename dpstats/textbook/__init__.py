@@ -9,7 +9,7 @@ from dpstats.textbook.functional_mechanism import FunctionalMechanismRegression
 from dpstats.textbook.iterative_construction import IterativeConstruction
 from dpstats.textbook.net_mechanism import NetMechanism, SmallDB
 from dpstats.textbook.online_multiplicative_weights import OnlineMultiplicativeWeights
-from dpstats.textbook.staged_inner_product_test import StagedInnerProductTest
+from dpstats.textbook.staged_inner_products import StagedInnerProductTest
 
 __all__ = [
     "FunctionalMechanismRegression",
