@@ -173,6 +173,8 @@ class PrivateProportion(PrivateSize, HasEstimates, PrivateEstimator[ProportionPl
     True
     """
 
+    _one_column = True
+
     missing: str = "error"
     neighbors: Any = "replace_one"
     epsilon: float = 1.0
@@ -301,7 +303,6 @@ class PrivateProportion(PrivateSize, HasEstimates, PrivateEstimator[ProportionPl
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
-        tags.input_tags.two_d_array, tags.input_tags.one_d_array = False, True
         tags.input_tags.categorical = True
         return tags
 
