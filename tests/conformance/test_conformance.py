@@ -42,7 +42,7 @@ from test_joint_laws import PLAIN
 import dpstats
 from dpstats.auditing import AuditResult, audit, audit_outputs, check_sensitivity, scores
 from dpstats.auditing.movement import measure_change, noisy, stated_sensitivity, vectors
-from dpstats.errors import InvalidData
+from dpstats.errors import DPStatsError
 from dpstats.mechanisms import LaplaceMechanism
 from dpstats.privacy import (
     Choice,
@@ -457,7 +457,7 @@ def test_what_takes_one_column_is_an_estimator(estimator: PrivateEstimator) -> N
         assert again.n_features_in_ == 1
     assert list(clone(made).fit(frame).feature_names_in_) == ["a"]
     assert list(clone(made).fit(frame["a"]).feature_names_in_) == ["a"]
-    with pytest.raises(InvalidData, match="one column"):
+    with pytest.raises(DPStatsError, match="one column"):
         clone(made).fit(np.column_stack([x, x]))
     assert str(pickle.loads(pickle.dumps(made)).summary()) == str(made.summary())
     with pytest.raises(NotFittedError):

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import importlib
 import pkgutil
+from dataclasses import replace
 
 from registry.entry import Entry, PlantedBug, Understated
 
@@ -44,7 +45,12 @@ def find_entries() -> tuple[Entry, ...]:
     """Return the entries of every file of this folder that has any."""
     others = sorted(module.name for module in pkgutil.iter_modules(__path__) if module.name not in FIRST)
     modules = [importlib.import_module(f"registry.{name}") for name in (*FIRST, *others)]
-    return tuple(entry for module in modules if hasattr(module, "entries") for entry in module.entries())
+    return tuple(
+        replace(entry, file=module.__name__.partition(".")[2])
+        for module in modules
+        if hasattr(module, "entries")
+        for entry in module.entries()
+    )
 
 
 ENTRIES = find_entries()

@@ -155,6 +155,7 @@ class Entry:
     of the first entry of a class are audited, or of those with ``exact_audit``. ``not_replayed`` says why
     ``estimator`` is not one of that pair, ``no_estimator`` why an entry of a fit has none, and ``drawn_together`` why
     a draw of several is another than a draw alone. ``traits`` hold for the class, and one of its entries states them.
+    ``file`` is the file of this folder that has the entry, which the registry fills in.
     """
 
     name: str
@@ -183,6 +184,7 @@ class Entry:
     no_estimator: str = ""
     drawn_together: str = ""
     traits: Traits | None = None
+    file: str = ""
 
     @property
     def adds_up(self) -> bool:
