@@ -18,12 +18,15 @@ import test_exact_path as exact_path
 import test_row_ownership as ownership
 from registry.entry import Entry, PlantedBug, core, exact_integers, fitted, less_noise
 from registry.reading import has_one_column
+from sklearn.utils.validation import check_is_fitted
 from test_exact_path import recorder  # noqa: F401  (a fixture)
 
 from dpstats.data.parameters import check_integer, check_privacy_parameters, check_real
 from dpstats.data.rows import Rows
 from dpstats.errors import InvalidData
-from dpstats.lattice import BoxLattice
+from dpstats.inference.reports import Records
+from dpstats.inference.results import Summary
+from dpstats.lattice import BoxLattice, check_finite
 from dpstats.privacy import PrivacyBudget, PrivacyGuarantee
 from dpstats.privacy.guarantee import quotient_up
 from dpstats.privacy.plan import ReleasePlan
@@ -100,12 +103,21 @@ class PrivateMaximum(PrivateEstimator[ReleasePlan]):
         return np.sort([check_real("values", value) for value in self.values])
 
     def _read(self, rows: Rows, plan: ReleasePlan) -> dict[str, Any]:
-        ordered = np.sort(rows.whole().X[:, 0])
+        check_finite(X := rows.whole().X)
+        ordered = np.sort(X[:, 0])
         reached = ordered.size - np.searchsorted(ordered, self._candidates())
         return {MAXIMUM: -np.abs(reached - self.reached)}
 
     def _report(self, released: Released, plan: ReleasePlan) -> None:
         self.maximum_ = float(self._candidates()[released[MAXIMUM][0]])
+
+    def summary(self) -> Summary:
+        check_is_fitted(self)
+        return Summary("Maximum", self._table_facts(), ["", "value"], [["maximum", f"{self.maximum_:g}"]])
+
+    def _records(self) -> Records:
+        check_is_fitted(self)
+        return Records([MAXIMUM], {"value": [self.maximum_]}, {"privacy": self.privacy_})
 
 
 def halved(kind: type) -> type:
@@ -210,5 +222,7 @@ def test_the_selected_value_is_the_one_that_so_many_rows_reach() -> None:
     # The score of 30 is 0, and that of 20 is -400: another is selected with probability e^-200.
     made = PrivateMaximum(values=[10, 20, 30, 40], reached=100).fit(x)
     assert made.maximum_ == 30.0
-    with pytest.raises(InvalidData):
-        PrivateMaximum(values=[1.0]).fit(np.ones((3, 2)))
+    assert made.to_frame()["value"].tolist() == [30.0] and made.receipt().content["result"]["rows"]
+    for rows in (np.ones((3, 2)), [1.0, np.nan, 2.0]):
+        with pytest.raises(InvalidData):
+            PrivateMaximum(values=[1.0]).fit(rows)
