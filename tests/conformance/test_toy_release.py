@@ -117,7 +117,7 @@ class PrivateMaximum(PrivateEstimator[ReleasePlan]):
 
     def _records(self) -> Records:
         check_is_fitted(self)
-        return Records([MAXIMUM], {"value": [self.maximum_]}, {"privacy": self.privacy_})
+        return Records([MAXIMUM], {"value": [self.maximum_]}, {"privacy": self.privacy_.to_dict()})
 
 
 def halved(kind: type) -> type:
