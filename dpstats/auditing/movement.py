@@ -124,7 +124,8 @@ def measure_change(stage: Stage | JointStage | Selection, first: Steps, second: 
     """
     if isinstance(stage, Selection):
         # A common shift of all scores does not change the selection. Their range counts.
-        moved = [int(x) - int(y) for x, y in zip(np.ravel(first), np.ravel(second), strict=True)]
+        a, b = (np.ravel(np.asarray(scores)).tolist() for scores in (first, second))
+        moved = [int(x) - int(y) for x, y in zip(a, b, strict=True)]
         return Fraction(max(moved) - min(moved), 1 if stage.monotone else 2)
     if stage.noise == "joint":
         moves = [int(x) - int(y) for x, y in zip(first, second, strict=True)]
