@@ -124,8 +124,8 @@ def measure_change(stage: Stage | JointStage | Selection, first: Steps, second: 
     """
     if isinstance(stage, Selection):
         # A common shift of all scores does not change the selection. Their range counts.
-        a, b = (np.ravel(np.asarray(scores)).tolist() for scores in (first, second))
-        moved = [int(x) - int(y) for x, y in zip(a, b, strict=True)]
+        scores = (np.ravel(np.asarray(one)) for one in (first, second))
+        moved = [int(x) - int(y) for x, y in zip(*scores, strict=True)]
         return Fraction(max(moved) - min(moved), 1 if stage.monotone else 2)
     if stage.noise == "joint":
         moves = [int(x) - int(y) for x, y in zip(first, second, strict=True)]
