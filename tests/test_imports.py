@@ -218,12 +218,6 @@ def is_private(name: str) -> bool:
 
 
 SCRIPTS = sorted((PACKAGE.parent / "validation").rglob("*.py"))
-# To be emptied, by a public name where the thing is: a logarithm that two files of privacy/ share, and a way to
-# forget the null distributions that are kept.
-TOLERATED = {
-    "dpstats/privacy/totals.py": ["dpstats.privacy.composition._log_binomial"],
-    "validation/benchmarks/identity.py": ["null._memory"],
-}
 
 
 @pytest.fixture(scope="module")
@@ -248,7 +242,7 @@ def found() -> Offenders:
 
 
 def test_no_private_names_of_other_modules(found: Offenders) -> None:
-    assert found["private names"] == TOLERATED
+    assert found["private names"] == {}
 
 
 def test_private_names_of_others_are_found(tmp_path: Path) -> None:

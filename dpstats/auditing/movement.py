@@ -116,11 +116,17 @@ def vectors(stage: Stage | JointStage) -> list[Vector]:
     return [Vector(stage.name, stage.size, 1.0, stage.scale_steps)]
 
 
-def measure_change(stage: Stage | JointStage, first: Steps, second: Steps) -> Fraction:
+def measure_change(stage: Stage | JointStage | Selection, first: Steps, second: Steps) -> Fraction:
     """Return the l1 distance, or the square of the l2 distance, of all integers of a stage together: exact.
 
-    For joint noise it is the range of 0 and what each moves by.
+    For joint noise it is the range of 0 and what each moves by. For a selection it is half the range of what the
+    scores move by, or the whole range if all move in the same direction.
     """
+    if isinstance(stage, Selection):
+        # A common shift of all scores does not change the selection. Their range counts.
+        scores = (np.ravel(np.asarray(one)) for one in (first, second))
+        moved = [int(x) - int(y) for x, y in zip(*scores, strict=True)]
+        return Fraction(max(moved) - min(moved), 1 if stage.monotone else 2)
     if stage.noise == "joint":
         moves = [int(x) - int(y) for x, y in zip(first, second, strict=True)]
         return Fraction(max(0, *moves) - min(0, *moves))
@@ -147,7 +153,7 @@ def _step_weight(unit: float, power: int) -> Fraction:
     return 1 / Fraction(unit) ** power
 
 
-def stated_sensitivity(stage: Stage | JointStage) -> Fraction:
+def stated_sensitivity(stage: Stage | JointStage | Selection) -> Fraction:
     """Return the stated upper bound on this distance."""
     largest = Fraction(stage.sensitivity if isinstance(stage, JointStage) else stage.sensitivity_steps)
     return largest**2 if stage.noise == "gaussian" else largest
@@ -241,17 +247,8 @@ def _selection(stage: Selection, first: Any, second: Any) -> Movement:
     words = "scores up to a common shift, steps"
     if first.shape != second.shape:
         return _wrong(stage.name, words, "has other candidates for the neighbor")
-    moves = [int(x) - int(y) for x, y in zip(first.ravel(), second.ravel(), strict=True)]
-    # A common shift of all scores does not change the selection. Their range counts: at most twice the change
-    # of one score, or once if all change in the same direction.
-    spread, sides = max(moves) - min(moves), 1 if stage.monotone else 2
-    return Movement(
-        stage.name,
-        words,
-        spread / sides,
-        float(stage.sensitivity_steps),
-        spread <= sides * stage.sensitivity_steps,
-    )
+    moved, most = measure_change(stage, first, second), stated_sensitivity(stage)
+    return Movement(stage.name, words, float(moved), float(most), moved <= most)
 
 
 def _choice(stage: Choice, first: Any, second: Any) -> Movement:

@@ -235,6 +235,12 @@ def _remember(place: tuple[str, str | None], known: NDArray[np.float64]) -> None
             _memory.popitem(last=False)
 
 
+def forget() -> None:
+    """Forget the null distributions of this process. The next test simulates, or reads a file."""
+    with _lock:
+        _memory.clear()
+
+
 def _sha256(text: str) -> str:
     return hashlib.sha256(text.encode()).hexdigest()
 

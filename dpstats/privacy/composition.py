@@ -346,7 +346,7 @@ def _log_terms(
     gap = gap + (error + lost)
     keep = gap > 0
     successes, gap = successes[keep], gap[keep]
-    log_mass = _log_binomial(k, successes, epsilon)
+    log_mass = log_binomial(k, successes, epsilon)
     with np.errstate(over="ignore", under="ignore", divide="ignore"):
         excess = np.ldexp(gap, power)
         log_weight = np.log(-np.expm1(-excess))
@@ -369,7 +369,7 @@ def _chances(k: int, epsilon: float) -> tuple[tuple[float, float], tuple[float, 
     return pairs[0], pairs[1]
 
 
-def _log_binomial(k: int, successes: NDArray[np.float64], epsilon: float) -> NDArray[np.float64]:
+def log_binomial(k: int, successes: NDArray[np.float64], epsilon: float) -> NDArray[np.float64]:
     """Return log C(k, l) + l epsilon - k log(1 + e^epsilon), by Loader's saddle-point form.
 
     Log-gamma differences lose nine digits at k = 1e6; deviances do not.

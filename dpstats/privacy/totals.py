@@ -17,11 +17,11 @@ from numpy.typing import NDArray
 from dpstats.data.parameters import check_real
 from dpstats.errors import InvalidParameter, refuse
 from dpstats.privacy.composition import (
-    _log_binomial,
     common_neighbors,
     common_unit,
     copies_delta,
     heterogeneous_composition,
+    log_binomial,
     optimal_composition_epsilon,
 )
 from dpstats.privacy.events import (
@@ -543,7 +543,7 @@ _LARGEST_COST = 500.0  # e^cost is a float, with room to spare
 def _response(trials: int, cost: float) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Return the losses, in increasing order, of several randomized responses, and their chances."""
     successes = np.arange(trials + 1, dtype=np.float64)
-    masses = np.exp(_log_binomial(trials, successes, cost)) if trials else np.ones(1)
+    masses = np.exp(log_binomial(trials, successes, cost)) if trials else np.ones(1)
     return (2 * successes - trials) * cost, masses
 
 

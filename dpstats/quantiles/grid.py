@@ -201,10 +201,7 @@ Plan = TypeVar("Plan", bound=GridPlan)
 class OneColumn(HasEstimates, PrivateEstimator[Plan]):
     """Base class of the estimators of one column of numbers."""
 
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.input_tags.two_d_array, tags.input_tags.one_d_array = False, True
-        return tags
+    _one_column = True
 
     @property
     def _name(self) -> str:

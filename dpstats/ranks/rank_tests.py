@@ -174,6 +174,8 @@ class RankPlan(ReleasePlan):
 class RankTest(HasResult[RankTestResult], PrivateEstimator[RankPlan], ABC):
     """Base class of the rank tests: one integer with discrete Laplace noise, and its simulated null distribution."""
 
+    _one_column = True
+
     n_simulations: int = 9999
     missing: str = "error"
     missing_codes: Any = None
@@ -243,11 +245,6 @@ class RankTest(HasResult[RankTestResult], PrivateEstimator[RankPlan], ABC):
             self.n_simulations,
             about_missing(plan.missing),
         )
-
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.input_tags.two_d_array, tags.input_tags.one_d_array = False, True
-        return tags
 
 
 @parameters

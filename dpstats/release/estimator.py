@@ -33,6 +33,7 @@ from dpstats.privacy.budget import PrivacyBudget, check_budget
 from dpstats.privacy.guarantee import PrivacyGuarantee
 from dpstats.privacy.left_behind import carry
 from dpstats.privacy.plan import Counted, ReleasePlan
+from dpstats.privacy.stages import Selection
 from dpstats.release.additive import smaller_noise
 from dpstats.release.charges import state_charges
 from dpstats.release.noise import noise_source
@@ -235,6 +236,8 @@ class PrivateEstimator(Reported, BaseEstimator, Generic[Plan]):
     _min_samples = 2
     _noise_is_chosen = False
     """Whether ``delta`` alone decides between Laplace and Gaussian noise, because an earlier plan has compared them."""
+    _one_column = False
+    """Whether X is a single column: a 1-d array, or a table with one column."""
     _per_column: tuple[str, ...] = ()
     """Parameters that may have an entry per column. A fit matches their labels with the names of the columns.
     """
@@ -260,7 +263,8 @@ class PrivateEstimator(Reported, BaseEstimator, Generic[Plan]):
     def _release(self, private: Private, plan: Plan, session: Session) -> None:
         """Release every stage of the plan: the only function that sees both the data and the noise."""
         for stage in plan.stages:
-            session.add(stage.name, private[stage.name])
+            draw = session.select if isinstance(stage, Selection) else session.add
+            draw(stage.name, private[stage.name])
 
     def _report(self, released: Released, plan: Plan) -> None:
         """Set the fitted attributes by post-processing the released values."""
@@ -536,6 +540,8 @@ class PrivateEstimator(Reported, BaseEstimator, Generic[Plan]):
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.input_tags.allow_nan = getattr(self, "missing", "error") != "error"
+        if self._one_column:
+            tags.input_tags.two_d_array, tags.input_tags.one_d_array = False, True
         return tags
 
     def _conclusions(self) -> tuple[str | None, str | None]:

@@ -80,9 +80,9 @@ class Adapter:
         return self
 
     def __sklearn_clone__(self) -> Adapter:
-        other = Adapter(self._function, self._attribute)
-        other._parameters = dict(self._parameters)
-        return other
+        made = Adapter(self._function, self._attribute)
+        made._parameters = dict(self._parameters)
+        return made
 
     def __repr__(self) -> str:
         name = getattr(self._function, "__qualname__", type(self._function).__name__)

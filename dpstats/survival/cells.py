@@ -430,6 +430,8 @@ MOST_ROWS = 2**31
 class SurvivalEstimator(PrivateEstimator[Plan], ABC):
     """Base of the estimators whose rows are a time, an event and perhaps a group."""
 
+    _one_column = True
+
     time: Any
     event: Any
     by: Any
@@ -531,8 +533,6 @@ class SurvivalEstimator(PrivateEstimator[Plan], ABC):
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.target_tags.required = True
-        tags.input_tags.two_d_array = False
-        tags.input_tags.one_d_array = True
         return tags
 
 

@@ -173,6 +173,8 @@ class PrivateProportion(HasEstimates, PrivateEstimator[ProportionPlan]):
     True
     """
 
+    _one_column = True
+
     missing: str = "error"
     missing_codes: Any = None
     neighbors: Any = "replace_one"
@@ -307,7 +309,6 @@ class PrivateProportion(HasEstimates, PrivateEstimator[ProportionPlan]):
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
-        tags.input_tags.two_d_array, tags.input_tags.one_d_array = False, True
         tags.input_tags.categorical = True
         return tags
 

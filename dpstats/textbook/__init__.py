@@ -20,7 +20,6 @@ from dpstats.textbook.error_bounds import (
     vc_bound,
 )
 from dpstats.textbook.functional_mechanism import FunctionalMechanismRegression
-from dpstats.textbook.inner_products import StagedInnerProductTest
 from dpstats.textbook.iterative_construction import IterativeConstruction
 from dpstats.textbook.net_mechanism import NetMechanism, SmallDB
 from dpstats.textbook.online_multiplicative_weights import OnlineMultiplicativeWeights
@@ -31,6 +30,7 @@ from dpstats.textbook.rates import (
     mean_lower_bound,
     sparse_mean_lower_bound,
 )
+from dpstats.textbook.staged_inner_products import StagedInnerProductTest
 
 __all__ = [
     "AccuracyBound",

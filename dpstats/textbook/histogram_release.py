@@ -44,6 +44,8 @@ class _SyntheticFit(PrivateEstimator[Plan]):
 class HistogramRelease(_SyntheticFit[Plan], ABC):
     """Base class of the estimators that release a distribution on a finite universe."""
 
+    _one_column = True
+
     domain: Any = None
     beta: float = 0.05
     epsilon: float = 1.0
@@ -140,7 +142,6 @@ class HistogramRelease(_SyntheticFit[Plan], ABC):
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
-        tags.input_tags.two_d_array, tags.input_tags.one_d_array = False, True
         tags.input_tags.positive_only = True
         return tags
 

@@ -18,8 +18,9 @@ import polars as pl
 import pytest
 from registry import ENTRIES, Entry, PlantedBug, Understated
 from registry.additive import low_bits
-from registry.entry import Draw, remembered
-from registry.search import ATTAINED, Search, additive
+from registry.entry import Draw, measured, remembered, traits_of
+from registry.reading import fit_data, has_one_column, settings
+from registry.search import ATTAINED, Search, additive, stages_of
 from scipy import stats
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
@@ -41,12 +42,7 @@ from test_joint_laws import PLAIN
 import dpstats
 from dpstats.auditing import AuditResult, audit, audit_outputs, check_sensitivity, scores
 from dpstats.auditing.movement import measure_change, noisy, stated_sensitivity, vectors
-from dpstats.covariance import HotellingTest
-from dpstats.errors import InvalidData
-from dpstats.groups import GroupMeans
-from dpstats.identity.base import PrivateTest
-from dpstats.identity.by_filtering import FilteringPlan
-from dpstats.means import CompleteCases
+from dpstats.errors import DPStatsError
 from dpstats.mechanisms import LaplaceMechanism
 from dpstats.privacy import (
     Choice,
@@ -65,16 +61,11 @@ from dpstats.privacy import (
     zcdp_epsilon,
 )
 from dpstats.privacy.events import BoundedRange
-from dpstats.quantiles import PrivateDistribution, PrivateMedian, PrivateQuantile
 from dpstats.quantiles.halving import rank_errors
-from dpstats.regression import PrivateLogisticRegression
-from dpstats.regression.base import Regression
-from dpstats.regression.log_linear import LogLinearRegression
 from dpstats.release.estimator import PrivateEstimator
 from dpstats.release.noise import ExactNoise, SimulatedNoise
 from dpstats.release.private_size import has_private_size
 from dpstats.release.witness import Mechanism
-from dpstats.statistic import PrivateStatistic
 from tests.conftest import LIST
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -85,13 +76,6 @@ UNDERSTATED = [(entry, bug) for entry in ENTRIES for bug in entry.understated]
 # All audits of right releases together raise a false alarm with probability at most 0.002: half of it is of the first
 # looks, at a part of the runs.
 CONFIDENCE = 1 - 0.001 / len(ENTRIES)
-
-# A test gives one answer for a dataset, not one for each of its rows.
-ANSWERS_ONCE = {
-    "check_methods_sample_order_invariance": "predict of a test answers for the dataset as a whole",
-    "check_methods_subset_invariance": "predict of a test answers for the dataset as a whole",
-}
-
 
 # The two values of an outcome are declared, as 0 and 1 if nothing else is said, and not read from the data.
 DECLARED_CLASSES = {
@@ -107,68 +91,30 @@ DECLARED_CLASSES = {
 }
 
 
-# A mean of a group is predicted for its label, and not for a row.
-PREDICTS_FOR_LABELS = {
-    f"check_{name}": "predict takes labels; tests/groups/test_group_means.py runs the checks without it"
-    for name in (
-        "n_features_in_after_fitting",
-        "estimators_dtypes",
-        "dtype_object",
-        "estimators_nan_inf",
-        "estimators_pickle",
-        "f_contiguous_array_estimator",
-        "methods_sample_order_invariance",
-        "methods_subset_invariance",
-        "dict_unchanged",
-        "fit_idempotent",
-        "fit2d_predict1d",
-    )
-}
-
-
 DROPS_OUTCOMES = {"check_supervised_y_no_nan": "a missing outcome drops its row if missing='drop'"}
-NOT_NEGATIVE = {
-    "check_regressors_train": "outcomes below 0 are clipped, so that the fit to standardized ones is poor"
-}
-RETURNS_FEWER_ROWS = {
-    f"check_{name}": "transform returns other rows at every call, fewer than the rows of the fit that it is given"
-    for name in (
-        "transformer_data_not_an_array",
-        "transformer_general",
-        "methods_sample_order_invariance",
-        "methods_subset_invariance",
-        "fit_idempotent",
-    )
-}
 NO_ROWS = {"check_estimators_empty_data_messages": "no rows are data, if their number is private"}
 ONE_DIMENSION = {"check_fit1d": "one column may have one dimension, for every estimator"}
 
 
 def excused(estimator: PrivateEstimator) -> dict[str, str]:
-    """Return the checks that an estimator fails, by name, and why."""
-    if isinstance(estimator, PrivateTest):
-        return ANSWERS_ONCE | ONE_DIMENSION
-    if isinstance(estimator, GroupMeans):
-        return PREDICTS_FOR_LABELS | ONE_DIMENSION | (NO_ROWS if has_private_size(estimator) else {})
-    if isinstance(estimator, CompleteCases):
-        return RETURNS_FEWER_ROWS | ONE_DIMENSION
-    found = dict(ONE_DIMENSION)
+    """Return the checks that an estimator fails, by name, and why: those of all of its kind, and its own."""
+    stated = traits_of(estimator).excused
+    found = ONE_DIMENSION | {name: why for name, why in stated.items() if name.startswith("check_")}
     if has_private_size(estimator):
         found |= NO_ROWS
-    if isinstance(estimator, Regression) and estimator.missing == "drop":
+    tags = get_tags(estimator)
+    if tags.target_tags.required and getattr(estimator, "missing", "error") == "drop":
         found |= DROPS_OUTCOMES
-        if isinstance(estimator, PrivateLogisticRegression):
+        if tags.classifier_tags is not None:
             found["check_classifiers_one_label"] = "noise decides what is predicted for one of ten rows"
-    if isinstance(estimator, LogLinearRegression):
-        found |= NOT_NEGATIVE
-    return found | (DECLARED_CLASSES if isinstance(estimator, PrivateLogisticRegression) else {})
+    return found | (DECLARED_CLASSES if tags.classifier_tags is not None else {})
 
 
 entries = pytest.mark.parametrize("entry", ENTRIES, ids=lambda entry: entry.name)
 
-# Releases with additive noise. The others have no sensitivity in this sense: the exact odds of randomized
-# response, and the lattice of the selections' utilities, are brute-forced in tests/mechanisms/.
-STAGED = [entry for entry in ENTRIES if additive(entry)]
+# Releases with additive noise, or that select by scores of rows. The others have no sensitivity in this sense: the
+# exact odds of randomized response, and the lattice of given utilities, are brute-forced in tests/mechanisms/.
+STAGED = [entry for entry in ENTRIES if stages_of(entry)]
 staged = pytest.mark.parametrize("entry", STAGED, ids=lambda entry: entry.name)
 
 
@@ -190,33 +136,7 @@ def test_sensitivity_is_never_exceeded_and_attained(entry: Entry) -> None:
             assert ratio >= ATTAINED, f"{name} attains {ratio} of what it declares: search better, or explain"
 
 
-# The estimators of these entries are others than those that their pairs are for: of one number, or for any width.
-OTHER_PAIRS = {
-    "sparse mean, Gumbel selection, several stages": "moments are apart, not rows",
-    "sparse mean, every column released": "moments are apart, not rows",
-    "sparse mean, private spread": "moments are apart, not rows",
-    "sparse mean, split, a row of the second half": "the rows are too few to tell halves apart",
-    "contingency table, Laplace": "levels are for any table",
-    "contingency table, Gaussian": "levels are for any table",
-    "contingency table, Laplace, private size": "levels are for any table",
-    "contingency table, Gaussian, private size": "levels are for any table",
-    "survival, Laplace": "events, groups and times are in one number",
-    "survival, Gaussian": "events, groups and times are in one number",
-    "survival, discrete from 0": "events, groups and times are in one number",
-    "survival with positions, Laplace": "events, groups and times are in one number",
-    "survival with positions, Gaussian": "events, groups and times are in one number",
-    "log-rank, two groups, Laplace": "events, groups and times are in one number",
-    "log-rank, three groups, Gaussian": "events, groups and times are in one number",
-    "Mann-Whitney": "labels and values are in one number",
-    "Mann-Whitney, private sizes": "labels and values are in one number",
-    "Hotelling, two samples": "labels are made of the rows",
-    "Kruskal-Wallis": "labels and values are in one number",
-    "online multiplicative weights, pure": "a fit asks nothing",
-    "online multiplicative weights, concentrated": "a fit asks nothing",
-    "l1 extension, product null": "the pair moves signs that the null does not",
-    "logistic regression of observed rows with weights and offsets": "weights come after the outcome",
-}
-REPLAYED = [entry for entry in ENTRIES if entry.estimator is not None and entry.name not in OTHER_PAIRS]
+REPLAYED = [entry for entry in ENTRIES if entry.estimator is not None and not entry.not_replayed]
 
 
 @pytest.mark.kinds
@@ -224,7 +144,7 @@ REPLAYED = [entry for entry in ENTRIES if entry.estimator is not None and entry.
 def test_a_neighbour_that_is_replayed_moves_what_the_plan_declares(entry: Entry) -> None:
     outcome = get_tags(entry.estimator).target_tags.required
     pair = [(x[:, :-1], x[:, -1]) if outcome else x for x in (entry.dataset, entry.neighbor)]
-    check = check_sensitivity(entry.estimator, *pair, rows_apart=3 if "of units" in entry.name else 1)
+    check = check_sensitivity(entry.estimator, *pair, rows_apart=entry.rows_apart)
     # The fit itself, with all its stages: course and report follow from what was released.
     assert check.ok and check.ratio <= 1 and not check.course and "follows" in check.output
 
@@ -233,7 +153,7 @@ def test_a_neighbour_that_is_replayed_moves_what_the_plan_declares(entry: Entry)
     ("entry", "bug"), UNDERSTATED, ids=[f"{entry.name}: {bug.name}" for entry, bug in UNDERSTATED]
 )
 def test_brute_force_sees_what_is_understated(entry: Entry, bug: Understated) -> None:
-    stages, integers = noisy(bug.plan), remembered(bug.integers)
+    stages, integers = noisy(bug.plan) or measured(bug.plan), remembered(bug.integers)
     # One pair tells; the others need not be looked at.
     assert any(
         measure_change(stage, *steps) > stated_sensitivity(stage)
@@ -278,7 +198,7 @@ def test_events_are_those_of_the_noise(entry: Entry) -> None:
             assert cost * (1 - 1e-14) <= found <= cost * (1 + 1e-12)
             assert event.neighbors is stage.neighbors
             assert isinstance(event, BoundedRange) == (stage.noise == "gumbel" or kind == "range")
-    if not isinstance(entry.plan, FilteringPlan) and not entry.plan.disjoint:
+    if "events" not in traits_of(entry).excused and not entry.plan.disjoint:
         assert entry.plan.events == tuple(event for stage in entry.plan.stages for event in stage.events)
 
 
@@ -464,10 +384,7 @@ def checked_estimator(entry: Entry) -> Any:
         estimator.set_params(clip=1.0, center=0.0)
     if np.ndim(getattr(estimator, "bounds", None)) == 2:
         estimator.set_params(bounds=(-1.0, 1.0))
-    if isinstance(estimator, HotellingTest):
-        # The checks have labels that nobody declared.
-        estimator.set_params(groups=None)
-    return estimator
+    return estimator.set_params(**traits_of(entry).checked_with)
 
 
 # Each estimator once: several entries attack one from different sides.
@@ -477,16 +394,16 @@ CHECKED = {
     if entry.estimator is not None
     for made in [checked_estimator(entry)]
 }
+# Single columns of numbers, without labels or events beside them.
 ONE_COLUMN = {
     type(entry.estimator): entry.estimator
-    for entry in ENTRIES
-    if isinstance(entry.estimator, PrivateQuantile | PrivateMedian | PrivateDistribution)
+    for entry in settings(ENTRIES)
+    if has_one_column(entry.estimator)
+    and [np.asarray(part).dtype.kind for part in fit_data(entry.estimator, np.ones((4, 1)))] == ["f"]
 }
 # scikit-learn's checks are for tables of numbers. Of labels, and of a single column, there are those of parameters.
 OF_NUMBERS = [(name, made) for name, made in CHECKED.values() if get_tags(made).input_tags.two_d_array]
 OTHERS = [(name, made) for name, made in CHECKED.values() if not get_tags(made).input_tags.two_d_array]
-# Its plan refuses the few rows of the nets and of scikit-learn's checks: tests/statistic has nets of its own.
-MANY_ROWS = (PrivateStatistic,)
 OF_PARAMETERS = (
     check_estimator_cloneable,
     check_estimator_repr,
@@ -504,10 +421,8 @@ OF_PARAMETERS = (
 def test_what_has_no_estimator_is_none(entry: Entry) -> None:
     # Of what releases besides the fit, the fit has an entry of its own.
     needed = entry.method == "fit" and issubclass(entry.covers, PrivateEstimator)
-    if entry.proof == "levels.md":
-        # The covariates are named, so that the fit takes one number of columns. The fit without covariates is tried.
-        needed = not any(other.covers is entry.covers and other.estimator for other in ENTRIES)
-    assert entry.estimator is not None or not needed or issubclass(entry.covers, MANY_ROWS)
+    excused = entry.no_estimator or "estimator" in traits_of(entry).excused
+    assert entry.estimator is not None or not needed or excused
 
 
 @pytest.mark.parametrize("estimator", [pytest.param(made, id=name) for name, made in OTHERS])
@@ -542,7 +457,7 @@ def test_what_takes_one_column_is_an_estimator(estimator: PrivateEstimator) -> N
         assert again.n_features_in_ == 1
     assert list(clone(made).fit(frame).feature_names_in_) == ["a"]
     assert list(clone(made).fit(frame["a"]).feature_names_in_) == ["a"]
-    with pytest.raises(InvalidData, match="one column"):
+    with pytest.raises(DPStatsError, match="one column"):
         clone(made).fit(np.column_stack([x, x]))
     assert str(pickle.loads(pickle.dumps(made)).summary()) == str(made.summary())
     with pytest.raises(NotFittedError):
@@ -570,7 +485,10 @@ def releasing_classes() -> set[type]:
             own = item.__module__ == module.__name__ and not item.__module__.startswith("dpstats.release")
             if own and not name.startswith("_") and not inspect.isabstract(item):
                 found |= {item} if issubclass(item, PrivateEstimator | Mechanism) else set()
-    return found
+    # A base that nobody can import from its package is used by the others alone.
+    public = {name for module in modules() for name in getattr(module, "__all__", ())}
+    bases = {base for item in found for base in item.__mro__[1:]}
+    return {item for item in found if item.__name__ in public or item not in bases}
 
 
 def modules() -> list[Any]:

@@ -18,13 +18,13 @@ import numpy as np
 import pytest
 from registry import ENTRIES, Entry
 from registry.calls import CALLS
+from registry.entry import traits_of
 from scipy.special import chdtrc
 
 from dpstats.auditing import audit
 from dpstats.mechanisms import RandomizedResponse
 from dpstats.release.noise import ExactNoise, SimulatedNoise
 from dpstats.release.session import Session
-from dpstats.textbook import IterativeConstruction, OnlineMultiplicativeWeights
 
 SMALLEST = 1e-8
 MOST_COLUMNS = 12
@@ -146,12 +146,11 @@ def drawn(monkeypatch: pytest.MonkeyPatch) -> Drawn:
 
 
 # One entry for each class and way to draw; streams have a net of their own below. Rounds of a construction draw as
-# these do, and later ones are about earlier answers: their choices go together by their nature.
-IN_ROUNDS = (IterativeConstruction, OnlineMultiplicativeWeights)
+# these do.
 PLAIN = [
     entry
     for entry in ENTRIES
-    if entry.covers not in IN_ROUNDS
+    if "independent draws" not in traits_of(entry).excused
     and (CALLS.get(entry.covers) is None or CALLS[entry.covers].method != "stream")
 ]
 

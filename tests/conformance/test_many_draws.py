@@ -22,7 +22,6 @@ from dpstats.release.session import Part, Session
 from dpstats.release.witness import Seen, Witness, WitnessedNoise, WitnessedSession
 
 DRAWS = 11
-OTHERWISE = {"tables by MWEM": "it is fitted until the last of all draws is near enough"}
 ONE_WAY = (Comparisons, Discovery)
 """Stages of one draw, and those whose labels are of all draws together."""
 
@@ -111,7 +110,7 @@ def test_each_of_several_draws_asks_what_it_asks_alone(entry: Entry, monkeypatch
     for thing, found in given:
         for one in arrays_in(thing):
             assert not any(np.shares_memory(one, other) for other in arrays_in(found)), "an array is kept"
-    if not together or entry.name in OTHERWISE or any(isinstance(seen.stage, ONE_WAY) for seen in together):
+    if not together or entry.drawn_together or any(isinstance(seen.stage, ONE_WAY) for seen in together):
         return  # It is drawn one by one, or otherwise.
     for place in range(DRAWS):
         alone = repeated(entry, together, place, None)

@@ -163,7 +163,7 @@ def test_sensitivities_on_the_page_are_the_plans() -> None:
 
 
 def test_every_row_of_a_table_is_about_an_entry() -> None:
-    assert len(TABLES) == 3
+    assert len(TABLES) >= 3
     for page in TABLES:
         rows = table_of((PROOFS / page).read_text(encoding="utf-8"))
         assert len(rows) == len(set(rows)) >= 4

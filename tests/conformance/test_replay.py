@@ -24,6 +24,7 @@ import numpy as np
 import pytest
 from registry import ENTRIES, Entry
 from registry.calls import CALLS
+from registry.entry import traits_of
 from registry.reading import fit_data, settings, table_of, width
 from sklearn.base import clone
 
@@ -34,8 +35,7 @@ from dpstats.data.opening import read_counts
 from dpstats.errors import Exhausted
 from dpstats.identity.base import PrivateTest
 from dpstats.inference import reports as report
-from dpstats.means import AdaptiveMean, ClippedMean, SparseMean
-from dpstats.means import sparse_selection as sparse_release
+from dpstats.means import AdaptiveMean, ClippedMean
 from dpstats.means.adaptive_estimate import Trail
 from dpstats.mechanisms import RandomizedResponse
 from dpstats.privacy import Plan
@@ -44,7 +44,6 @@ from dpstats.queries import Domain, MarginalMWEM
 from dpstats.queries.linear import ROW
 from dpstats.queries.mwem import Rounds, its_counts, worst_table
 from dpstats.regression import PrivateLinearRegression
-from dpstats.regression.base import Regression
 from dpstats.regression.engine import first_path
 from dpstats.release import witness as recorder
 from dpstats.release.witness import Diverged, Seen, Witness, session_of
@@ -52,7 +51,6 @@ from dpstats.sql import PrivateSQL
 from dpstats.statistic import PrivateStatistic
 from dpstats.textbook import IterativeConstruction, NetMechanism, OnlineMultiplicativeWeights
 from dpstats.textbook import online_multiplicative_weights as online
-from dpstats.textbook.histogram_release import HistogramRelease
 from dpstats.textbook.iterative_construction import Search
 from tests.sql.databases import known_engine, shared
 
@@ -191,7 +189,7 @@ def test_a_statistic_follows_from_what_it_released() -> None:
 AGAIN = {
     type(entry.estimator): entry
     for entry in SETTINGS
-    if isinstance(entry.estimator, Regression | PrivateTest)
+    if hasattr(entry.estimator, "score") or isinstance(entry.estimator, PrivateTest)
 }
 
 
@@ -240,7 +238,9 @@ def _until_exhausted(call: Any, made: Any, data: Any) -> Any:
 
 # Releases from a histogram.
 
-HISTOGRAMS = [entry for entry in ENTRIES if isinstance(entry.estimator, HistogramRelease)]
+HISTOGRAMS = [
+    entry for entry in ENTRIES if entry.estimator is not None and "rows" in traits_of(entry).excused
+]
 QUERIES = np.random.default_rng(2).integers(0, 2, size=(12, 4))
 COUNTS = np.array([[600, 250, 100, 50], [20, 80, 300, 600]])
 TINY = np.array([[12, 5, 2, 1], [0, 2, 6, 12]])
@@ -412,10 +412,6 @@ def of_answers() -> Release:
     )
 
 
-# What is computed once, of rows and of what was released, for several stages: where it is, and what computes it.
-COMPUTED_ONCE = {SparseMean: (sparse_release, "columns_of")}
-
-
 @cache
 def releases() -> dict[str, Release]:
     """Return all releases that have a core: made once, when they are asked for."""
@@ -458,10 +454,11 @@ def overwrite(held: Any, other: Any) -> bool:
 @contextlib.contextmanager
 def computed_again(kind: type) -> Iterator[Callable[[], None]]:
     """Yield what brings up to date, in place, what an estimator computes once of rows that are exchanged."""
-    module, name = COMPUTED_ONCE.get(kind, (None, ""))
-    if module is None:
+    once = traits_of(kind).computed_once
+    if once is None:
         yield lambda: None
         return
+    module, name = once
     compute, known = getattr(module, name), []
 
     def kept(*args: Any) -> Any:
@@ -507,11 +504,16 @@ def check_carries_what_was_released(release: Release) -> None:
             assert not differ and not unknown, f"stage {stage.name!r} knows of rows what was not released"
 
 
+def is_stream(entry: Entry) -> bool:
+    """Return whether one stage is asked again and again."""
+    return any(isinstance(stage, Comparisons) for stage in entry.plan.stages)
+
+
 # A release of one stage has nothing to carry. Filtering decides in one stage which rows it replaces in another, in
 # private: of these rows it replaces none.
 STAGED = [
     *(entry.name for entry in SETTINGS if len(entry.plan.stages) > 1),
-    *(entry.name for entry in HISTOGRAMS if not isinstance(entry.estimator, NetMechanism)),
+    *(entry.name for entry in HISTOGRAMS if len(entry.plan.stages) > 1 or is_stream(entry)),
     *(entry.name for entry in SQL if len(entry.plan.stages) > 1),
 ]
 

@@ -14,34 +14,23 @@ from typing import Any
 import numpy as np
 import pytest
 from registry import ENTRIES, Entry
+from registry.entry import traits_of
 from registry.reading import Integers, given, settings, width
 from scipy import sparse
 
-from dpstats.covariance import PrivateCorrelation
 from dpstats.data.rows import Table
 from dpstats.errors import InvalidData
-from dpstats.groups import GroupQuantiles, MeanPerRow
-from dpstats.groups.units import ROWS, ROWS_SQUARED
-from dpstats.identity import FilteringTest
-from dpstats.identity.base import PrivateTest
 from dpstats.lattice import BoxLattice
 from dpstats.lattice import sums as lattice_sums
-from dpstats.means import ClippedMean, CompleteCases, PrivateVariance, SparseMean
+from dpstats.means import ClippedMean, PrivateVariance, SparseMean
 from dpstats.means.estimator import ROWS as COMPLETE
 from dpstats.means.moments import CUBES, FOURTHS, MEAN, OUTSIDE, SQUARES
 from dpstats.means.moments import ROWS as OBSERVED
 from dpstats.means.ratio import COUNTS as TOTALED
 from dpstats.mechanisms import Count, Histogram
 from dpstats.privacy import Discovery
-from dpstats.quantiles import PrivateMedian, PrivateQuantile
-from dpstats.queries import MarginalMWEM
-from dpstats.ranks.rank_tests import RankTest
-from dpstats.regression import PrivateCountRegression, PrivateLinearRegression
-from dpstats.regression.log_linear_plan import EXCESS, TILT
 from dpstats.regression.plan import ROWS as COUNTED
-from dpstats.regression.plan import TAIL
 from dpstats.release.private_size import has_private_size
-from dpstats.survival import LogRankTest
 
 HUGE = 1e300
 SETTINGS = settings(ENTRIES)
@@ -66,10 +55,7 @@ def check_every_row_counts(estimator: Any, n: int, d: int) -> None:
     for part in [range(cut), range(cut, n)] if cut else [range(n)]:
         moves = 0
         for rest, row, other in rows_and_one_more(n, d, equal=cut > 0):
-            if isinstance(estimator, CompleteCases):
-                other = np.full(d, np.nan)
-            if isinstance(estimator, PrivateCorrelation):
-                other = 3 * other  # of a rank beyond those of the others
+            other = traits_of(estimator).other_row(other)
             before = given(estimator, plan, np.vstack([row, rest]))
             after = [given(estimator, plan, np.insert(rest, i, other, axis=0)) for i in part]
             assert all(one == after[0] for one in after), (
@@ -86,23 +72,11 @@ def test_every_row_counts_and_as_much_as_any_other(entry: Entry, n: int) -> None
     check_every_row_counts(entry.estimator, n, width(entry))
 
 
-# Distances and ranks are of rows beside each other, order statistics and errors of tables of all rows, and residuals of
-# few rows have no weight; that each counts is seen above.
-ADDITIVE = [
-    entry
-    for entry in SETTINGS
-    if not isinstance(
-        entry.estimator,
-        PrivateTest
-        | RankTest
-        | LogRankTest
-        | PrivateMedian
-        | PrivateQuantile
-        | GroupQuantiles
-        | MarginalMWEM
-        | PrivateCorrelation,
-    )
-]
+# Distances and ranks are of rows beside each other, and order statistics and errors of tables of all rows; that each
+# row counts is seen above.
+ADDITIVE = [entry for entry in SETTINGS if entry.adds_up]
+NUMBERS = frozenset({OBSERVED, COUNTED, COMPLETE, TOTALED})
+"""Names of public numbers of rows, which are the same for all rows of one size."""
 
 
 def check_rows_add_up(estimator: Any, n: int, d: int) -> None:
@@ -119,18 +93,7 @@ def check_rows_add_up(estimator: Any, n: int, d: int) -> None:
             assert np.add(nothing[name], np.sum(moved, axis=0)).tolist() == total
             if all(any(one) for one in moved):
                 moving.add(name)
-    # Units that have one row each, whatever it is, are as many rows.
-    same = (
-        {ROWS, ROWS_SQUARED}
-        if isinstance(estimator, MeanPerRow)
-        else {OBSERVED, COUNTED, COMPLETE, TOTALED} & everything.keys()
-    )
-    if isinstance(estimator, PrivateCountRegression | PrivateLinearRegression):
-        same |= {
-            EXCESS,
-            TILT,
-            TAIL,
-        } & everything.keys()  # none of so few counts or residuals exceeds its threshold
+    same = (NUMBERS | traits_of(estimator).unmoved) & everything.keys()
     assert moving | same == everything.keys() or plan.disjoint
 
 
@@ -345,8 +308,7 @@ FORGETFUL = [
     (kind, bug)
     for kind in KINDS
     for bug in (odd_row_forgotten, first_row_twice)
-    # Its session refuses fewer rows than the plan has.
-    if (kind, bug) != (FilteringTest, odd_row_forgotten)
+    if bug is not odd_row_forgotten or "odd row" not in traits_of(kind).excused
 ]
 
 
@@ -440,10 +402,7 @@ def test_rows_at_an_edge_count_alone_as_among_far_ones(entry: Entry) -> None:
     plan, rng = entry.estimator.plan(n, d), np.random.default_rng(3)
     for far in (0.0, 1e9):
         for _ in range(6):
-            signs = (
-                [1.0] if isinstance(entry.estimator, SparseMean) else [-1.0, 1.0]
-            )  # scores are the sizes of sums
-            X = rows_at_edges(rng, n, d) * rng.choice(signs, size=(n, d))
+            X = rows_at_edges(rng, n, d) * rng.choice(traits_of(entry).row_signs, size=(n, d))
             X[0] = far
             read = partial(given, entry.estimator, plan)
             nothing, everything = read(np.zeros((n, d))), read(X)

@@ -20,10 +20,10 @@ def test_calibrations_are_cached_in_memory_and_on_disk(tmp_path, monkeypatch) ->
     first = test.fit(NULL_ROWS).threshold_
     assert SpatialSignTest(random_state=9, epsilon=0.77, mean=5.0, **FAST).fit(NULL_ROWS).threshold_ == first
     assert len(calls) == 1 and len(list(tmp_path.iterdir())) == 1
-    null._memory.clear()
+    null.forget()
     assert test.fit(NULL_ROWS).threshold_ == first and len(calls) == 1
     # A damaged file is simulated again, to the same numbers.
-    null._memory.clear()
+    null.forget()
     file = next(tmp_path.iterdir())
     file.write_bytes(file.read_bytes()[:-8])
     assert test.fit(NULL_ROWS).threshold_ == first and len(calls) == 2
@@ -40,10 +40,10 @@ def test_a_poisoned_file_serves_only_its_directory(tmp_path, monkeypatch) -> Non
     known = SpatialSignTest(cache_dir=tmp_path, **options)._null_statistics(plan)
     file = next(tmp_path.iterdir())
     for poison in (np.nan, np.inf, -np.inf):
-        null._memory.clear()
+        null.forget()
         np.save(file, np.where(np.arange(199) == 7, poison, known))
         assert np.array_equal(SpatialSignTest(cache_dir=tmp_path, **options)._null_statistics(plan), known)
-    null._memory.clear()
+    null.forget()
     np.save(file, known + 1e6)
     assert SpatialSignTest(cache_dir=tmp_path, **options)._null_statistics(plan)[0] > 1e5
     assert np.array_equal(SpatialSignTest(**options)._null_statistics(plan), known)
@@ -64,7 +64,7 @@ def test_a_known_calibration_checks_its_workers_too() -> None:
 def test_calibration_depends_on_neither_threads_nor_the_user_seed(capsys) -> None:
     thresholds = []
     for jobs, seed in [(None, 1), (2, None), (-1, 3)]:
-        null._memory.clear()
+        null.forget()
         test = RowDistanceTest(n_jobs=jobs, random_state=seed, progress=jobs == 2, **FAST)
         thresholds.append(test.fit(NULL_ROWS).threshold_)
     assert len(set(thresholds)) == 1
@@ -75,7 +75,7 @@ def test_a_kept_calibration_of_another_size_is_not_used(tmp_path) -> None:
     options = {"random_state": 0, "epsilon": 0.81, **FAST}
     plan = SpatialSignTest(**options).plan(60, 3)
     known = SpatialSignTest(cache_dir=tmp_path, **options)._null_statistics(plan)
-    null._memory.clear()
+    null.forget()
     np.save(next(tmp_path.iterdir()), known[:50])
     assert np.array_equal(SpatialSignTest(cache_dir=tmp_path, **options)._null_statistics(plan), known)
 
@@ -95,7 +95,7 @@ def test_a_file_of_the_cache_never_runs_code(tmp_path) -> None:
     plan = SpatialSignTest(**options).plan(60, 3)
     cache = tmp_path / "cache"
     known = SpatialSignTest(cache_dir=cache, **options)._null_statistics(plan)
-    null._memory.clear()
+    null.forget()
     np.save(next(cache.iterdir()), np.array([_Planted(tmp_path / "ran")] * 199, dtype=object))
     assert np.array_equal(SpatialSignTest(cache_dir=cache, **options)._null_statistics(plan), known)
     assert not (tmp_path / "ran").exists()
@@ -120,7 +120,7 @@ def test_a_slow_calibration_is_kept_with_the_compiled_code(tmp_path, monkeypatch
         return generator.normal(size=size)
 
     def fetch(seconds: float) -> np.ndarray:
-        null._memory.clear()
+        null.forget()
         return null.null_statistics("kept", 7, simulate, seconds=seconds)
 
     quick = fetch(null.SLOW / 2)

@@ -5,7 +5,7 @@ import math
 
 import pytest
 
-from dpstats.textbook.inner_products import staged_reduction
+from dpstats.textbook.staged_inner_products import staged_reduction
 
 
 @pytest.mark.parametrize(("n", "d"), [(100, 5), (10_000, 1000)])

@@ -469,9 +469,7 @@ def test_no_estimate_and_no_interval_leaves_the_bounds(delta: float) -> None:
                 low, high = made.confidence_interval(level)
                 assert 0 <= low[0] <= made.mean_[0] <= high[0] <= 100
             assert high[0] > low[0]  # never a single point, however far the noise went
-    assert "Warning: the standard deviation of the noise is more than 0.29 times" in " ".join(
-        str(made.summary()).split()
-    )
+    assert any(note.startswith("Warning") for note in made.summary().notes)
     assert "Warning" in str(made.plan_) and "Warning" not in str(made.plan(10_000, 1))
 
 

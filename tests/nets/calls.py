@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import importlib
 import inspect
 import itertools
+import pkgutil
+import sys
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cache, partial
+from pathlib import Path
 from typing import Any
 from unittest import mock
 
@@ -14,6 +18,7 @@ import numpy as np
 import pandas as pd
 from sklearn.base import clone
 
+import dpstats
 from dpstats import (
     auditing,
     covariance,
@@ -38,6 +43,7 @@ from dpstats.inference import results
 from dpstats.privacy import events
 from dpstats.privacy import events as sampled
 from dpstats.release import estimator
+from dpstats.release.estimator import PrivateEstimator
 from dpstats.release.private_size import release_count
 from tests.nets.ladders import COMMON, FEW, ladders, parameters
 from tests.nets.told import Said, is_ours, outcome
@@ -70,11 +76,14 @@ class Call:
     given : mapping of str
     then : callable
         What is done with the result before it is told of, such as a fit.
+    excused : mapping of str
+        Nets that do not fit, each with its reason, as the registry has them.
     """
 
     made: Callable[..., Any]
     given: Mapping[str, Any]
     then: Callable[[Any], Any] = same
+    excused: Mapping[str, str] = field(default_factory=dict)
 
     def __call__(self, **given: Any) -> Any:
         return self.then(self.made(**given))
@@ -156,6 +165,35 @@ ESTIMATORS: dict[str, Call] = {
         ),
     )
 }
+
+
+def unnamed_calls() -> dict[str, Call]:
+    """Return calls of the public estimators that have none above: as the registry has them."""
+    names = [f"dpstats.{one.name}" for one in pkgutil.iter_modules(dpstats.__path__) if one.ispkg]
+    packages = [importlib.import_module(name) for name in names]
+    public = {name: getattr(one, name) for one in packages for name in getattr(one, "__all__", ())}
+    new = {
+        kind: name
+        for name, kind in public.items()
+        if isinstance(kind, type) and issubclass(kind, PrivateEstimator) and name not in ESTIMATORS
+    }
+    if not new:
+        return {}  # The registry takes seconds to build.
+    if (folder := str(Path(__file__).parents[1] / "conformance")) not in sys.path:
+        sys.path.append(folder)
+    from registry import ENTRIES, reading
+    from registry.entry import traits_of
+
+    found = {}
+    for entry in ENTRIES:
+        if entry.covers in new and entry.estimator is not None and new[entry.covers] not in found:
+            given = {**entry.estimator.get_params(), "budget": None, **SEED}
+            rows = reading.fit_data(entry.estimator, X[:, : reading.width(entry)])
+            found[new[entry.covers]] = Call(entry.covers, given, fit(*rows), traits_of(entry).excused)
+    return found
+
+
+ESTIMATORS |= unnamed_calls()
 
 
 @cache

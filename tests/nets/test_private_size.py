@@ -404,8 +404,9 @@ def test_options_that_need_a_public_size_are_refused_before_the_charge() -> None
         with pytest.raises(InvalidParameter, match="with neighbors='add_or_remove'"):
             ClippedMean(**{"bounds": (0, 1), "budget": budget, **ADDED, **options}).fit(X)
         assert budget.spent.epsilon == 0
-    with pytest.raises(InvalidParameter, match="interval='normal'"):
+    with pytest.raises(InvalidParameter) as caught:
         PrivateVariance(bounds=(0, 1), interval="normal", **ADDED).plan(None, 1)
+    assert caught.value.parameter == "interval" and "'normal'" in caught.value.given
     # Groups that are discovered do not release it.
     found = GroupMeans(groups="discover", by="g", bounds=(0, 1), random_state=0, **ADDED)
     found.fit(frame(300)[["x", "g"]])

@@ -17,9 +17,6 @@ ELSEWHERE = {
     "dpstats.data": "columns and tables behind estimators: tests/nets/test_forms.py, tests/data",
     "dpstats.lattice": "integers behind estimators: tests/conformance/test_row_ownership.py",
     "study_report": "a page with versions and times: tests/simulation/test_study_report.py",
-    "verify_receipt": "reads a text with hashes of pages: tests/test_receipts.py",
-    "about_missing": "words that results of estimators have",
-    "with_missing": "words that results of estimators have",
 }
 """Public functions without a scene, each with its reason."""
 

@@ -287,7 +287,9 @@ def test_noise_that_only_the_second_part_needs_is_rehearsed_before_the_first(mon
     monkeypatch.setattr(
         noise, "_opendp_measurement", lambda law, scale: missing() if law == "gaussian" else draw(law, scale)
     )
-    model = AdaptiveMean(bound=9.0, std="private", std_bound=1.0, missing="drop", epsilon=0.5, delta=1e-6, budget=budget)
+    model = AdaptiveMean(
+        bound=9.0, std="private", std_bound=1.0, missing="drop", epsilon=0.5, delta=1e-6, budget=budget
+    )
     with pytest.raises(NoiseUnavailable, match="gaussian"):
         model.fit(np.ones((500, 1)))
     assert budget.history() == ()

@@ -242,7 +242,7 @@ REFUSED = {
     COUNT + "r WHERE NOT a IN (SELECT a FROM s)": "QUERY in IN",
     COUNT + "r WHERE a NOT IN (SELECT a FROM s)": "QUERY in IN",
     COUNT + "r WHERE a IN (SELECT a FROM s) OR b = 1": "QUERY in IN",
-    COUNT + "r WHERE a IN (SELECT a, c FROM s)": "must have one column, got 2",
+    COUNT + "r WHERE a IN (SELECT a, c FROM s)": "SELECT .*, got 2",
     COUNT + "r WHERE a IN (SELECT r.a FROM s)": "must name a table in FROM",
     COUNT + "r WHERE name IN (SELECT c FROM s)": "the same type",
     COUNT + "r WHERE a IN (SELECT COUNT(*) FROM s)": "COUNT where a column",

@@ -143,7 +143,7 @@ def test_failed_blocks_are_counted() -> None:
     fit = PrivateStatistic(picky, bias=None, blocks=160, random_state=0, epsilon=10.0).fit(X)
     share = 1 - stats.norm.cdf(2.5) ** fit.block_size_
     assert fit.failed_share_ == pytest.approx(share, abs=0.06)
-    assert "Warning: many blocks failed" in str(fit.summary())
+    assert any(note.startswith("Warning") for note in fit.summary().notes)
 
 
 @pytest.mark.parametrize(("epsilon", "noted"), [(1.0, False), (50.0, True)])
@@ -159,7 +159,7 @@ def test_failures_are_noted_where_they_may_shift_the_mean_and_noise_does_not_hid
         return float("nan") if block.max() == 1.0 else float(block.mean())
 
     fit = PrivateStatistic(picky, bias=None, blocks=160, random_state=0, epsilon=epsilon).fit(data)
-    assert ("Warning: many blocks failed" in str(fit.summary())) == noted
+    assert any(note.startswith("Warning") for note in fit.summary().notes) == noted
 
 
 def test_a_function_that_always_fails_has_the_bounds_as_its_interval() -> None:

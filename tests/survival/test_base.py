@@ -135,7 +135,7 @@ def test_what_does_not_go_together_is_refused() -> None:
     refused({"event": "arrest"}, FRAME, events, words="event must", kind=InvalidParameter)
     refused({}, times, words="event indicator")
     refused({"groups": ["old", "new"]}, times, events, words="2 columns")
-    refused({}, FRAME[["week", "person"]], events, words="times are one column", kind=InvalidParameter)
+    refused({}, FRAME[["week", "person"]], events, words="^n_features ", kind=InvalidParameter)
     refused(
         {"time": "month", "event": "arrest"},
         FRAME,

@@ -90,7 +90,7 @@ def calibration_table() -> str:
     plan = test.plan(1000, 100)
     found: dict[str, list[float]] = {"simulated": [], "cached": []}
     for _ in range(3):
-        null._memory.clear()
+        null.forget()
         for name in found:
             start = time.perf_counter()
             test._null_statistics(plan)

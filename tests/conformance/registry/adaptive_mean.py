@@ -13,7 +13,7 @@ from dpstats.data.rows import Table
 from dpstats.means import AdaptiveMean
 from dpstats.means.adaptive_estimate import OUTSIDE, SQUARED_NORMS, SUMS
 from dpstats.privacy import JointStage
-from registry.entry import Dataset, Entry, PlantedBug, core, fitted, less_noise, quieter
+from registry.entry import Dataset, Entry, PlantedBug, core, fitted, having, less_noise, quieter
 
 FAR = 1e4
 
@@ -198,6 +198,7 @@ def _bug(
     )
 
 
+@having({}, {"adaptive mean, Laplace": {"exact_audit": True}})
 def entries() -> Iterator[Entry]:
     # Rows enough for a plan of several stages.
     gaussian = {"bound": 10.0, "std": 1.0, "epsilon": 1.0, "delta": 0.1}

@@ -16,15 +16,7 @@ from dpstats.means import ClippedMean
 from dpstats.means.moments import MEAN, OUTSIDE, SQUARES, TOGETHER
 from dpstats.means.ratio import Region
 from dpstats.privacy import Block, JointStage
-from registry.entry import (
-    Entry,
-    PlantedBug,
-    Understated,
-    core,
-    exact_integers,
-    fitted,
-    less_noise,
-)
+from registry.entry import Entry, PlantedBug, Understated, core, exact_integers, fitted, having, less_noise
 
 Pair = tuple[np.ndarray, np.ndarray]
 
@@ -301,6 +293,13 @@ VISIBLE = {"epsilon": 1.0, "delta": 0.1}
 """With so large a delta Gaussian noise is smaller than Laplace noise, for one column too."""
 
 
+@having(
+    {},
+    {
+        "clipped mean, linf, Laplace": {"exact_audit": True},
+        "clipped mean and its spread, linf, Gaussian": {"exact_audit": True},
+    },
+)
 def entries() -> Iterator[Entry]:
     yield from _sums_alone()
     yield from _with_squares()

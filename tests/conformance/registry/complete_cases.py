@@ -10,7 +10,17 @@ import numpy as np
 from dpstats.means import CompleteCases
 from dpstats.means.estimator import ROWS
 from dpstats.mechanisms.histogram import count_steps
-from registry.entry import Entry, PlantedBug, Understated, core, exact_integers, fitted, less_noise
+from registry.entry import (
+    Entry,
+    PlantedBug,
+    Traits,
+    Understated,
+    core,
+    exact_integers,
+    fitted,
+    having,
+    less_noise,
+)
 
 PRESENT = np.array([[0.0, 1.0], [2.0, 3.0], [4.0, 5.0]])
 GONE = np.array([[0.0, np.nan], [2.0, 3.0], [4.0, 5.0]])
@@ -41,6 +51,26 @@ def pairs() -> Iterator[tuple[np.ndarray, np.ndarray]]:
     yield PRESENT, ENTIRE
 
 
+@having(
+    {
+        CompleteCases: Traits(
+            other_row=lambda row: np.full(row.shape, np.nan),
+            excused={
+                "missing rows": "they are what it is for",
+                **{
+                    f"check_{name}": "transform returns other rows at every call, fewer than it is given"
+                    for name in (
+                        "transformer_data_not_an_array",
+                        "transformer_general",
+                        "methods_sample_order_invariance",
+                        "methods_subset_invariance",
+                        "fit_idempotent",
+                    )
+                },
+            },
+        )
+    }
+)
 def entries() -> Iterator[Entry]:
     for law, delta, power in (("Laplace", 0.0, 0.5), ("Gaussian", 0.1, 0.3)):
         options = {"epsilon": 3.0, "delta": delta}

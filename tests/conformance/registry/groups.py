@@ -19,7 +19,7 @@ from dpstats.lattice.base import box_movement
 from dpstats.means import ratio as totals
 from dpstats.privacy import Plan
 from dpstats.release.session import Session
-from registry.entry import Dataset, Draw, Entry, PlantedBug, Understated, less_noise
+from registry.entry import Dataset, Draw, Entry, PlantedBug, Traits, Understated, having, less_noise
 
 GROUPS = (0, 1, 2)
 GAUSSIAN = {"groups": GROUPS, "bounds": (-1.0, 1.0), "epsilon": 1.0, "delta": 0.1}
@@ -430,6 +430,34 @@ def _of_persons() -> Iterator[Entry]:
     )
 
 
+@having(
+    {
+        GroupMeans: Traits(
+            excused={
+                f"check_{name}": "predict takes labels; tests/groups/test_group_means.py runs the checks without it"
+                for name in (
+                    "n_features_in_after_fitting",
+                    "estimators_dtypes",
+                    "dtype_object",
+                    "estimators_nan_inf",
+                    "estimators_pickle",
+                    "f_contiguous_array_estimator",
+                    "methods_sample_order_invariance",
+                    "methods_subset_invariance",
+                    "dict_unchanged",
+                    "fit_idempotent",
+                    "fit2d_predict1d",
+                )
+            }
+        ),
+        # Units that have one row each, whatever it is, are as many rows.
+        MeanPerRow: Traits(unmoved=frozenset({unit_totals.ROWS, unit_totals.ROWS_SQUARED})),
+    },
+    {
+        "means of groups, Laplace": {"exact_audit": True},
+        "mean per row, of units": {"exact_audit": True, "rows_apart": 3},
+    },
+)
 def entries() -> Iterator[Entry]:
     yield from _of_groups()
     yield from _of_persons()

@@ -12,7 +12,7 @@ import numpy as np
 
 from dpstats.mechanisms import Count, Histogram
 from dpstats.privacy import KeyCounts, Neighbors, Plan
-from registry.entry import Dataset, Draw, Entry, PlantedBug, Understated, less_noise
+from registry.entry import Dataset, Draw, Entry, PlantedBug, Understated, having, less_noise
 
 
 def _small_datasets(categories: int, size: int) -> Iterator[tuple[int, ...]]:
@@ -205,6 +205,7 @@ def _found_entry(neighbors: Neighbors) -> Entry:
     )
 
 
+@having({}, {"histogram, Laplace, REPLACE_ONE": {"exact_audit": True}, "count": {"exact_audit": True}})
 def entries() -> Iterator[Entry]:
     yield from _mixed_entries()
     yield from map(_found_entry, Neighbors)

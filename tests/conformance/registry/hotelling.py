@@ -26,7 +26,7 @@ from registry.ellipsoids import (
     with_stages,
     with_units,
 )
-from registry.entry import Dataset, Entry, PlantedBug, fitted, less_noise, quieter
+from registry.entry import Dataset, Entry, PlantedBug, Traits, fitted, having, less_noise, quieter
 from registry.reading import fit_rows
 
 
@@ -115,6 +115,14 @@ def _entry(
     )
 
 
+@having(
+    # The checks have labels that nobody declared.
+    {HotellingTest: Traits(checked_with={"groups": None})},
+    {
+        "Hotelling, two samples": {"not_replayed": "labels are made of the rows"},
+        "Hotelling, one sample": {"exact_audit": True},
+    },
+)
 def entries() -> Iterator[Entry]:
     options = {"bounds": (-3.0, 2.0), "epsilon": 2.0, "delta": 1e-2}
     yield _entry(

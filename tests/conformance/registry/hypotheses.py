@@ -18,7 +18,7 @@ from dpstats.textbook import IterativeConstruction, NetMechanism, OnlineMultipli
 from dpstats.textbook.iterative_construction import Search, its_answer, worst_query
 from dpstats.textbook.net_mechanism import DATABASE, worst_errors
 from dpstats.textbook.online_multiplicative_weights import Conversation
-from registry.entry import Dataset, Draw, Entry, PlantedBug
+from registry.entry import Dataset, Draw, Entry, PlantedBug, Traits, having
 from registry.sparse_vector import InBlocks, KeepsThreshold
 
 # A dataset is a histogram. That a row moves answers by at most one row is brute-forced in tests/queries/.
@@ -323,6 +323,26 @@ def _online(
     )
 
 
+OF_COUNTS = {"rows": "it is fitted to counts of rows: tests/queries has nets of its own"}
+AS_OTHERS = {"exact audit": "its choices draw as an exponential mechanism, and its queries as SparseVector"}
+IN_ROUNDS = {
+    "independent draws": "later rounds are about earlier answers: their choices go together by their nature"
+}
+ASKED_LATER = "a fit asks nothing"
+
+
+@having(
+    {
+        SmallDB: Traits(excused=OF_COUNTS),
+        NetMechanism: Traits(excused=OF_COUNTS | AS_OTHERS),
+        IterativeConstruction: Traits(excused=OF_COUNTS | AS_OTHERS | IN_ROUNDS),
+        OnlineMultiplicativeWeights: Traits(excused=OF_COUNTS | AS_OTHERS | IN_ROUNDS),
+    },
+    {
+        "online multiplicative weights, pure": {"not_replayed": ASKED_LATER},
+        "online multiplicative weights, concentrated": {"not_replayed": ASKED_LATER},
+    },
+)
 def entries() -> Iterator[Entry]:
     near = counts(3, 0, 0, 0), counts(2, 1, 0, 0)
     yield _choice("small databases", SmallDB(queries=SUBSETS, n_rows=3, epsilon=2.0), near, 0.3)

@@ -24,7 +24,18 @@ from dpstats.identity.base import PrivateTest
 from dpstats.identity.row_distance_statistic import Centering, row_distance, row_sums
 from dpstats.privacy import PrivacyGuarantee, compose
 from dpstats.textbook import StagedInnerProductTest
-from registry.entry import Dataset, Draw, Entry, PlantedBug, core, fitted, less_noise, remembered
+from registry.entry import (
+    Dataset,
+    Draw,
+    Entry,
+    PlantedBug,
+    Traits,
+    core,
+    fitted,
+    having,
+    less_noise,
+    remembered,
+)
 
 # No entry calibrates in an audit; scikit-learn's checks do, many times.
 FAST = {"n_calibration": 99}
@@ -329,6 +340,32 @@ def _gap(first: list[np.ndarray], second: list[np.ndarray]) -> int:
     return sum(abs(int(a[0]) - int(b[0])) for a, b in zip(first, second, strict=True))
 
 
+# A test gives one answer for a dataset, not one for each of its rows.
+ANSWERS_ONCE = {
+    "check_methods_sample_order_invariance": "predict of a test answers for the dataset as a whole",
+    "check_methods_subset_invariance": "predict of a test answers for the dataset as a whole",
+}
+BESIDE = Traits(additive=False, excused=ANSWERS_ONCE)
+"""Distances are of rows beside each other: each counts, and they do not add up."""
+NEAR = {
+    "far from the null": "the row distance of normal rows is at most the number of rows, also far from the null"
+}
+NOT_DRAWN = {"exact audit": "its one release is drawn as that of LipschitzExtensionTest"}
+
+
+@having(
+    {
+        RowDistanceTest: replace(BESIDE, excused=ANSWERS_ONCE | NEAR),
+        SpatialSignTest: BESIDE,
+        LipschitzExtensionTest: BESIDE,
+        StagedInnerProductTest: replace(BESIDE, excused=ANSWERS_ONCE | NOT_DRAWN),
+    },
+    {
+        "l1 extension, product null": {"not_replayed": "the pair moves signs that the null does not"},
+        "l1 extension, sign rows": {"exact_audit": True},
+        "inner products, surrogate": {"exact_audit": True},
+    },
+)
 def entries() -> Iterator[Entry]:
     spread = np.array([[3.0 + 0.01 * i] for i in range(12)])
     outlier = np.vstack([[[1e6]], spread[1:]])

@@ -258,6 +258,7 @@ def _entry(name: str, estimator: Any, power: float, bugs: tuple[PlantedBug, ...]
         power=power,
         public=public(estimator),
         bugs=bugs,
+        no_estimator="covariates are named, so that a fit takes one number of columns; others have the class",
     )
 
 

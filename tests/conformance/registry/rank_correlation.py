@@ -15,10 +15,12 @@ from registry.entry import (
     Dataset,
     Entry,
     PlantedBug,
+    Traits,
     Understated,
     core,
     exact_integers,
     fitted,
+    having,
     less_noise,
 )
 
@@ -60,6 +62,10 @@ class OnePair(PrivateCorrelation):
         return replace(plan, stages=(fewer,))
 
 
+@having(
+    # Ranks are of rows beside each other; a row beyond the others moves them.
+    {PrivateCorrelation: Traits(additive=False, other_row=lambda row: 3 * row)}
+)
 def entries() -> Iterator[Entry]:
     estimator, pair = PrivateCorrelation(**OPTIONS), crossed()
     plan = estimator.plan(5, 2)

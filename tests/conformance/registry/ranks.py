@@ -16,7 +16,7 @@ import numpy as np
 from dpstats.auditing.movement import Steps
 from dpstats.ranks.rank_tests import STATISTIC, KruskalWallisTest, MannWhitneyTest, RankTest, SignedRankTest
 from dpstats.release.session import Session
-from registry.entry import Dataset, Draw, Entry, PlantedBug, Understated, less_noise
+from registry.entry import Dataset, Draw, Entry, PlantedBug, Traits, Understated, having, less_noise
 from registry.reading import fit_rows, table_of
 
 Pair = tuple[Dataset, Dataset]
@@ -137,6 +137,14 @@ def private_sizes() -> Entry:
     )
 
 
+@having(
+    dict.fromkeys((SignedRankTest, MannWhitneyTest, KruskalWallisTest), Traits(additive=False)),
+    {
+        "Mann-Whitney": {"not_replayed": "labels and values are in one number"},
+        "Mann-Whitney, private sizes": {"not_replayed": "labels and values are in one number"},
+        "Kruskal-Wallis": {"not_replayed": "labels and values are in one number"},
+    },
+)
 def entries() -> Iterator[Entry]:
     n = 4
     signs = np.array([1.0, 2.0, 3.0, 4.0])[:, None], np.array([1.0, 2.0, 3.0, -4.0])[:, None]

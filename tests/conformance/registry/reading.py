@@ -5,9 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+from sklearn.utils import get_tags
 
 from dpstats.covariance import HotellingTest
 from dpstats.data.columns import read_labels
+from dpstats.data.opening import open_source
 from dpstats.data.rows import Table
 from dpstats.groups import GroupMeans, GroupQuantiles, MeanPerRow
 from dpstats.groups.mean_per_row import unit_places
@@ -21,8 +23,7 @@ from dpstats.release.noise import SimulatedNoise
 from dpstats.release.session import Session
 from dpstats.survival.cells import SurvivalEstimator
 from dpstats.tables import ContingencyTable, PrivateProportion
-from dpstats.textbook.histogram_release import HistogramRelease
-from registry.entry import Entry
+from registry.entry import Entry, traits_of
 
 FIRST = np.arange(50)
 """Windows whose ends are read: more than there are rows."""
@@ -102,6 +103,9 @@ def given(estimator: Any, plan: Plan, X: Any) -> Integers:
 
 def table_of(estimator: Any, X: Any) -> Table:
     """Return rows as a fit has them, with what it needs beside."""
+    if traits_of(estimator).rows is not None:
+        source = open_source((data := fit_data(estimator, X))[0])
+        return source.read(*source.resolve(estimator._coded_schema(), *data[1:]))
     beside = outcomes(estimator, X)
     if isinstance(estimator, PrivateProportion | ContingencyTable | WorkloadRelease):
         return Table((np.asarray(X) > 0).astype(np.int64))
@@ -154,6 +158,8 @@ def subjects(estimator: Any, X: Any) -> tuple[np.ndarray, np.ndarray, np.ndarray
 
 def fit_data(estimator: Any, X: Any) -> tuple[Any, ...]:
     """Return what an estimator is fitted to, of rows: with outcomes made of them where it needs any."""
+    if (made := traits_of(estimator).rows) is not None:
+        return made(estimator, X)
     y = outcomes(estimator, X)
     if isinstance(estimator, PrivateProportion | ContingencyTable | WorkloadRelease):
         X = (np.asarray(X) > 0).astype(np.int64)
@@ -171,20 +177,21 @@ def fit_rows(estimator: Any, X: Any) -> Any:
 
 def width(entry: Entry) -> int:
     """Return the number of columns that an entry's estimator can be given: its parameters may be per column."""
-    if isinstance(entry.estimator, GroupQuantiles):
-        return 1
-    return int(np.shape(entry.dataset)[1])
+    return 1 if has_one_column(entry.estimator) else int(np.shape(entry.dataset)[1])
+
+
+def has_one_column(estimator: Any) -> bool:
+    """Return whether an estimator takes a single column, as its tags say."""
+    given = get_tags(estimator).input_tags
+    return bool(given.one_d_array and not given.two_d_array)
 
 
 def settings(entries: tuple[Entry, ...]) -> list[Entry]:
-    """Return the entries of estimators of rows, one for each class and its parameters.
-
-    What reads a histogram has nets of its own, in tests/queries/.
-    """
+    """Return the entries of estimators of rows, one for each class and its parameters."""
     found: dict[str, Entry] = {}
     for entry in entries:
-        of_rows = entry.estimator is not None and not isinstance(entry.estimator, HistogramRelease)
-        if of_rows and entry.public is not None:
+        of_rows = "rows" not in traits_of(entry).excused
+        if entry.estimator is not None and of_rows and entry.public is not None:
             params = {**entry.estimator.get_params(), "random_state": None}
             found.setdefault(f"{type(entry.estimator).__name__} {params}", entry)
     return list(found.values())

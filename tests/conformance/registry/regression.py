@@ -18,10 +18,11 @@ from dpstats.regression import PrivateLinearRegression, PrivateLogisticRegressio
 from dpstats.regression.blocks import Blocks, Question
 from dpstats.regression.engine import first_path, release
 from dpstats.regression.log_linear import LogLinearRegression
-from dpstats.regression.plan import step_name
+from dpstats.regression.log_linear_plan import EXCESS, TILT
+from dpstats.regression.plan import TAIL, step_name
 from dpstats.regression.rows import GRADIENT, LinearStep, LogisticStep, Step, Tail
 from dpstats.release.session import Session
-from registry.entry import Asked, Dataset, Entry, PlantedBug, Understated, less_noise, quieter
+from registry.entry import Asked, Dataset, Entry, PlantedBug, Traits, Understated, having, less_noise, quieter
 
 WHOLE = 800
 """Trials of whole fits, which are drawn one at a time."""
@@ -540,6 +541,19 @@ def weighted_entries() -> Iterator[Entry]:
     )
 
 
+FEW_EXCEED = frozenset({TAIL, TILT, EXCESS})
+"""Counts of rows beyond a threshold: none of few is."""
+
+
+@having(
+    {PrivateLinearRegression: Traits(unmoved=FEW_EXCEED)},
+    {
+        "logistic regression of observed rows with weights and offsets": {
+            "not_replayed": "weights come after the outcome"
+        },
+        "logistic regression": {"exact_audit": True},
+    },
+)
 def entries() -> Iterator[Entry]:
     estimator, tight = PrivateLinearRegression(**LINEAR), LINEAR | TIGHT
     pair = pulling(estimator, 1000, 2)

@@ -9,9 +9,9 @@ from typing import Any
 
 import numpy as np
 
-from dpstats.auditing.movement import measure_change, noisy, stated_sensitivity
-from dpstats.privacy import JointStage, Stage
-from registry.entry import Dataset, Entry, remembered
+from dpstats.auditing.movement import measure_change, stated_sensitivity
+from dpstats.privacy import JointStage, Selection, Stage
+from registry.entry import Dataset, Entry, measured, remembered
 
 ATTAINED = 0.98
 """A stage that is moved by this part of what it declares attains it."""
@@ -19,12 +19,17 @@ _STARTS = 3
 """Pairs of each stage from which the search climbs."""
 
 
-def additive(entry: Entry) -> tuple[Stage | JointStage, ...]:
+def stages_of(entry: Entry) -> tuple[Stage | JointStage | Selection, ...]:
     """Return the stages that an entry's integers are about; none where entries of its parts have them."""
-    return entry.stages or (noisy(entry.plan) if len(entry.integers(entry.dataset)) else ())
+    return entry.stages or (measured(entry.plan) if len(entry.integers(entry.dataset)) else ())
 
 
-def _norms(stage: Stage | JointStage, ratio: Fraction) -> float:
+def additive(entry: Entry) -> tuple[Stage | JointStage, ...]:
+    """Return those of them that add noise."""
+    return tuple(stage for stage in stages_of(entry) if isinstance(stage, Stage | JointStage))
+
+
+def _norms(stage: Stage | JointStage | Selection, ratio: Fraction) -> float:
     """Return a ratio of norms; it is above 1 only if the exact ratio is."""
     found = float(ratio) ** (0.5 if stage.noise == "gaussian" else 1.0)
     return min(found, 1.0) if ratio <= 1 else max(found, math.nextafter(1.0, 2.0))
@@ -40,7 +45,7 @@ class Search:
     def __init__(self, entry: Entry, *, steps: int, pairs: int | None = None, seed: int = 0) -> None:
         self.entry, self.steps, self.pairs = entry, steps, pairs
         self.rng = np.random.default_rng(seed)
-        self.stages = additive(entry)
+        self.stages = stages_of(entry)
         self._integers = remembered(entry.integers)
         self._stated = [stated_sensitivity(stage) for stage in self.stages]
 

@@ -12,10 +12,10 @@ import numpy as np
 
 from dpstats.data.rows import Table
 from dpstats.lattice import BallLattice
-from dpstats.means import SparseMean
+from dpstats.means import SparseMean, sparse_selection
 from dpstats.means.sparse_selection import LAST, SQUARES, SUPPORT, RunningMean, columns_of
 from dpstats.privacy import Stage
-from registry.entry import Dataset, Draw, Entry, PlantedBug, core, fitted, less_noise
+from registry.entry import Dataset, Draw, Entry, PlantedBug, Traits, core, fitted, having, less_noise
 
 
 def answers(plan: Any, released: Any) -> np.ndarray:
@@ -249,6 +249,25 @@ def _lonely() -> tuple[np.ndarray, np.ndarray]:
     return far, np.zeros((50, 2))
 
 
+@having(
+    {
+        SparseMean: Traits(
+            additive=True,
+            # Scores are the sizes of sums.
+            row_signs=(1.0,),
+            computed_once=(sparse_selection, "columns_of"),
+        )
+    },
+    {
+        "sparse mean, Gumbel selection, several stages": {"not_replayed": "moments are apart, not rows"},
+        "sparse mean, every column released": {"not_replayed": "moments are apart, not rows"},
+        "sparse mean, private spread": {"not_replayed": "moments are apart, not rows"},
+        "sparse mean, split, a row of the second half": {
+            "not_replayed": "the rows are too few to tell halves apart"
+        },
+        "sparse mean, peeling": {"exact_audit": True},
+    },
+)
 def entries() -> Iterator[Entry]:
 
     def shown(name: str, bug: SparseMean, leads: int = 0, trials: int = 100_000) -> PlantedBug:

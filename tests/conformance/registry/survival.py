@@ -18,7 +18,7 @@ from dpstats.survival.hazard_ratios import Reference
 from dpstats.survival.null_distribution import RESIDUALS, Residuals
 from dpstats.survival.table import SurvivalTable
 from dpstats.survival.table_plan import expected_cells
-from registry.entry import Dataset, Draw, Entry, PlantedBug, Understated, less_noise
+from registry.entry import Dataset, Draw, Entry, PlantedBug, Traits, Understated, having, less_noise
 from registry.reading import fit_rows, subjects, table_of
 
 LAPLACE = {"horizon": 3.0, "bins": 2, "groups": [0, 1], "causes": [1, 2], "epsilon": 1.0}
@@ -352,6 +352,21 @@ def public_test(estimator: LogRankTest) -> Callable[[Dataset, Any], tuple[Plan, 
     return call
 
 
+@having(
+    {LogRankTest: Traits(additive=False)},
+    {
+        "survival, Gaussian": {"not_replayed": "events, groups and times are in one number"},
+        "survival, discrete from 0": {"not_replayed": "events, groups and times are in one number"},
+        "survival with positions, Laplace": {"not_replayed": "events, groups and times are in one number"},
+        "survival with positions, Gaussian": {"not_replayed": "events, groups and times are in one number"},
+        "log-rank, two groups, Laplace": {"not_replayed": "events, groups and times are in one number"},
+        "log-rank, three groups, Gaussian": {"not_replayed": "events, groups and times are in one number"},
+        "survival, Laplace": {
+            "not_replayed": "events, groups and times are in one number",
+            "exact_audit": True,
+        },
+    },
+)
 def entries() -> Iterator[Entry]:
     yield from log_rank_entries()
     yield from placed_entries()

@@ -24,6 +24,7 @@ from registry.entry import (
     core,
     exact_integers,
     fitted,
+    having,
     less_noise,
 )
 
@@ -224,6 +225,14 @@ def _entry(
     )
 
 
+@having(
+    {},
+    {
+        "contingency table, Laplace": {"not_replayed": "levels are for any table", "exact_audit": True},
+        "contingency table, Gaussian": {"not_replayed": "levels are for any table"},
+        "proportion, Laplace": {"exact_audit": True},
+    },
+)
 def entries() -> Iterator[Entry]:
     yield from proportions()
     yield from observed_proportions()

@@ -18,7 +18,7 @@ from registry.clipped_mean import (
     pairs_of_rows,
     placed,
 )
-from registry.entry import Entry, PlantedBug, core, exact_integers, fitted
+from registry.entry import Entry, PlantedBug, core, exact_integers, fitted, having
 
 HALF_NOISE, CLIP_SKIPPED = half_noise(PrivateVariance), clip_skipped(PrivateVariance)
 ALONE = each_as_if_alone(PrivateVariance)
@@ -71,6 +71,7 @@ def _bugs(options: dict[str, Any], *, joint: bool) -> tuple[PlantedBug, ...]:
     )
 
 
+@having({}, {"second moment, Laplace": {"exact_audit": True}, "variance, Laplace": {"exact_audit": True}})
 def entries() -> Iterator[Entry]:
     for law, options in (("Gaussian", {"epsilon": 1.0, "delta": 0.1}), ("Laplace", {"epsilon": 1.0})):
         both = {"clip": 1.0, **options}

@@ -29,6 +29,7 @@ from registry.entry import (
     core,
     exact_integers,
     fitted,
+    having,
     less_noise,
 )
 from registry.tables import pairs_of, rows
@@ -324,6 +325,7 @@ def mwem() -> Iterator[Entry]:
         proof="marginal-mwem.md",
         plan=plan,
         integers=counts_of_rounds(estimator, plan),
+        stages=noisy(plan),
         pairs=pairs_of(KINDS, 2),
         draw=draw,
         dataset=pair[0],
@@ -350,6 +352,7 @@ def mwem() -> Iterator[Entry]:
     )
 
 
+@having({}, {"tables by MWEM": {"drawn_together": "it is fitted until the last of all draws is near enough"}})
 def entries() -> Iterator[Entry]:
     yield from tables()
     yield from other_queries()
