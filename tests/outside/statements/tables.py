@@ -267,7 +267,7 @@ def _test(draw: Draw) -> Cell:
         model, counts = table.fit(draw)
         if independence:
             return model.independence(n_simulations=399), counts
-        return model.goodness_of_fit(table.groups, ["g"], n_simulations=399), counts
+        return model.goodness_of_fit(table.groups, ["g"], n_simulations=1999), counts
 
     def usual(counts: Any) -> float:
         if independence:

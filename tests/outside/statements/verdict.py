@@ -264,7 +264,10 @@ def judge(cell: Cell, draws: Callable[[int], Draw], seconds: float, allowed: flo
             with warnings.catch_warnings(record=True) as warned:
                 warnings.simplefilter("always")
                 answer = cell.answer(draws(replication))
-        except (InvalidData, InvalidParameter) as error:
+        except InvalidData:
+            # Noise may have left too few rows. Another sample may have an answer.
+            answer = None
+        except InvalidParameter as error:
             found.kind, found.words = "refused", str(error)[:160]
             break
         except Exception as error:
