@@ -12,17 +12,44 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from tests.outside.seeds import replay
-from tests.outside.statements import group_means, levels, regressions, statistics, survival
+from tests.outside.statements import (
+    covariance,
+    group_means,
+    levels,
+    means,
+    nulls,
+    quantiles,
+    queries,
+    regressions,
+    statistics,
+    survival,
+    tables,
+)
 from tests.outside.statements.populations import Draw
 from tests.outside.statements.verdict import Cell, Verdict, judge
 
 FAMILIES = {
-    "regressions": (5, regressions.draw_cell),
-    "group means": (2, group_means.draw_cell),
+    "regressions": (3, regressions.draw_cell),
+    "group means": (1, group_means.draw_cell),
     "factors": (1, levels.draw_factors),
     "adjusted means": (1, levels.draw_adjusted),
-    "survival": (2, survival.draw_cell),
-    "statistics": (2, statistics.draw_cell),
+    "survival": (1, survival.draw_cell),
+    "statistics": (1, statistics.draw_cell),
+    "means": (4, means.draw_cell),
+    "variances": (1, means.draw_variance),
+    "units": (1, means.draw_units),
+    "quantiles": (4, quantiles.draw_cell),
+    "proportions": (1, tables.draw_proportion),
+    "tables": (4, tables.draw_table),
+    "counts": (1, tables.draw_counts),
+    "ranks": (3, nulls.draw_ranks),
+    "identity": (2, nulls.draw_identity),
+    "covariances": (2, covariance.draw_covariance),
+    "correlations": (2, covariance.draw_correlation),
+    "components": (1, covariance.draw_components),
+    "Hotelling": (2, covariance.draw_hotelling),
+    "workloads": (2, queries.draw_workload),
+    "SQL": (3, queries.draw_sql),
 }
 """How often a family is drawn, and what draws its cells."""
 SECONDS = 20.0

@@ -14,7 +14,9 @@ from scipy.stats import f as f_law
 
 from dpstats.groups import GroupMeans
 from dpstats.groups.ratios import GroupMeansPlan
+from dpstats.inference.estimates import Estimates
 from dpstats.inference.multiple_testing import Together
+from dpstats.inference.results import ConfidenceInterval
 from dpstats.regression import PrivateCountRegression
 from dpstats.regression.base import Regression
 from dpstats.regression.hypotheses import Robust
@@ -27,7 +29,7 @@ from dpstats.survival.curves import Curves
 from dpstats.survival.hazard_ratios import HazardRatio
 from tests.outside.seeds import daily_seed
 from tests.outside.statements import group_means, levels, regressions, statistics, survival
-from tests.outside.statements.net import Net, describe, draw_cell
+from tests.outside.statements.net import FAMILIES, Net, describe, draw_cell
 from tests.outside.statements.populations import KINDS, draw_bounds, draw_rows, draw_values
 from tests.outside.statements.verdict import MOST, Answer, Cell, evidence, judge, names_reason
 
@@ -276,6 +278,11 @@ FAULTS: dict[str, tuple[Any, str, Any, str, str, Callable[[Cell], bool]]] = {
         StatisticPlan, "planned_width", property(lambda plan: 0.8), STATISTIC, "planned", has_regular_blocks,
     ),
 }  # fmt: skip
+HALVED = (
+    "means", "variances", "units", "quantiles", "proportions", "tables", "counts", "covariances", "correlations",
+    "components", "workloads", "SQL",
+)  # fmt: skip
+"""Families whose intervals of half the length must be found false."""
 MOST_CELLS = 5
 """Cells in which a planted fault must show once."""
 
@@ -297,3 +304,34 @@ def test_planted_faults_are_found(name: str, monkeypatch: pytest.MonkeyPatch) ->
         if len(tried) == MOST_CELLS:
             break
     raise AssertionError("not found in\n" + "\n".join(tried))
+
+
+@pytest.mark.parametrize("family", HALVED)
+def test_intervals_of_half_the_length_are_found(family: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    real = Estimates.confidence_interval
+
+    def half(found: Estimates, *given: Any, **more: Any) -> ConfidenceInterval:
+        interval = real(found, *given, **more)
+        reach = [np.where(np.isfinite(end), (end + found.estimate) / 2, end) for end in interval]
+        return replace(interval, low=reach[0], high=reach[1])
+
+    monkeypatch.setattr(Estimates, "confidence_interval", half)
+    tried: list[str] = []
+    for k in range(1000):
+        cell = FAMILIES[family][1](np.random.default_rng([6, k]))
+        if "interval" in cell.question and cell.facts["n"] > 200 and cell.facts["epsilon"] > 1:
+            verdict = judge(cell, draws(k), 6.0)
+            if verdict.kind == "false":
+                return
+            tried.append(f"{describe(cell)}: {verdict}")
+        if len(tried) == 2 * MOST_CELLS:
+            break
+    raise AssertionError("not found in\n" + "\n".join(tried))
+
+
+@pytest.mark.parametrize("family", ["ranks", "identity", "Hotelling", "tables"])
+def test_tests_are_drawn_under_their_null_hypothesis(family: str) -> None:
+    cells = [FAMILIES[family][1](np.random.default_rng([8, k])) for k in range(30)]
+    tests = [cell for cell in cells if cell.is_test and cell.facts["n"] < 1000][:2]
+    assert tests and all(cell.allowed == 0.065 for cell in tests)
+    assert all(cell.answer(np.random.default_rng(0)) is not None for cell in tests)

@@ -49,6 +49,52 @@ STANDING = (
     "The p-value is adjusted",
     "The curve",
     "The guarantee holds if the function uses nothing but",
+    "E[clip(x)] is the mean of the population",
+    "The column 'std'",
+    "The column 'bias'",
+    "The first half of the rows",
+    "The intervals exclude sampling error",
+    "The intervals include the largest bias",
+    "The last stage clipped about",
+    "The sampling error uses",
+    "Selected columns",
+    "Every entry beyond the bounds",
+    "Entries at a bound may be codes",
+    "Intervals assume no distribution",
+    "Intervals hold for any rows",
+    "Intervals assume that each unit",
+    'estimand="tails" gives',
+    'tails="variance" assumes',
+    "Shares are of one distribution",
+    "Answers are of one distribution",
+    "The interval reflects privacy noise only",
+    "Intervals reflect privacy noise only",
+    "The interval accounts for",
+    "Intervals account for",
+    "Counts are as released",
+    "The band assumes independent rows",
+    "Bands count sampling error",
+    "Intervals include sampling error",
+    "The contribution of one",
+    "The rows of one person",
+    "COUNT(*) has the noise",
+    "The p-value accounts for",
+    "The group of every row",
+    "The group sizes are private",
+    "The critical value and the p-value",
+    "The null hypothesis is the whole",
+    "A single name is a variance",
+    "The interval of the difference contains 0",
+    "The limits are the reciprocals",
+    "NaN: too few rows",
+    "Rows in no cell",
+    "Intervals cover ",
+    "One sample may be empty",
+    "Groups are not compared",
+    "Intervals count sampling error and noise, by",
+    "A limit that equals a bound",
+    "Intervals hold for independent rows",
+    "Rows with an undeclared label",
 )
 """Notes that do not say that something is off: most fits of a class have them."""
 CONDITIONAL = {
@@ -60,6 +106,15 @@ CONDITIONAL = {
     "Intervals assume that the kurtosis": "long-tailed",
     "normal residuals": "other residuals",
     "residuals by a sixth": "narrow residuals",
+    "Intervals assume that the clipped rows are normal": "not normal",
+    'tails="symmetric" assumes': "skewed",
+    "assumes that the tails": "other tails",
+    "assume that the tails": "other tails",
+    "Near the quantile there must be no gap": "uneven",
+    "not elliptical can have": "not elliptical",
+    "The test may reject": "another null",
+    "if scores have the tails": "other tails",
+    "if rows have an elliptical": "not elliptical",
     "Intervals count sampling error, noise, a skewness of a row's": "beyond the allowances",
 }
 """Notes that most fits have, and the fact about the population of which they warn."""
@@ -209,7 +264,10 @@ def judge(cell: Cell, draws: Callable[[int], Draw], seconds: float, allowed: flo
             with warnings.catch_warnings(record=True) as warned:
                 warnings.simplefilter("always")
                 answer = cell.answer(draws(replication))
-        except (InvalidData, InvalidParameter) as error:
+        except InvalidData:
+            # Noise may have left too few rows. Another sample may have an answer.
+            answer = None
+        except InvalidParameter as error:
             found.kind, found.words = "refused", str(error)[:160]
             break
         except Exception as error:
