@@ -17,10 +17,12 @@ from dpstats.errors import attempt, refuse
 from dpstats.inference.reports import SIMULATED, Printed, Records, Reported
 
 __all__ = ["ConfidenceInterval", "JointTest", "Summary", "TermTests", "about_missing", "with_missing"]
+Result = TypeVar("Result", bound="HypothesisTest")
+
+
+# Numbers as users get them
 
 Numbers = float | NDArray[np.float64]
-FREE = "This uses the release alone, without additional privacy cost."
-Result = TypeVar("Result", bound="HypothesisTest")
 
 
 class OneNumber(np.ndarray[Any, np.dtype[np.float64]]):
@@ -53,52 +55,7 @@ def plain(values: Any) -> Any:
     return array.view(OneNumber) if array.size == 1 and array.dtype == np.float64 else array
 
 
-class HypothesisTest(Printed):
-    """Base of the results of tests.
-
-    `_numbers` names the attributes that have a number for each row of the table, and `_facts_of_all` those about all
-    rows. A row is for each of ``names`` if there are several, and otherwise for the null hypothesis.
-    """
-
-    __slots__ = ()
-
-    _numbers: ClassVar[tuple[str, ...]] = ()
-    _facts_of_all: ClassVar[tuple[str, ...]] = ("null",)
-    _several: ClassVar[bool] = False
-
-    @abstractmethod
-    def summary(self) -> Summary:
-        """Return a table. It prints as text, and shows as HTML in a notebook."""
-
-    def _records(self) -> Records:
-        columns = {name: np.ravel(getattr(self, name)).tolist() for name in self._numbers}
-        facts = {name: getattr(self, name) for name in self._facts_of_all}
-        rows = getattr(self, "names" if self._several else "null")
-        return Records(rows if self._several else [rows], columns, {**facts, "simulated": self._simulated})
-
-    @property
-    def _simulated(self) -> bool:
-        """Whether the noise of the release was simulated."""
-        return self._background().simulated
-
-
-class HasResult(Reported, Generic[Result]):
-    """An estimator that tests a hypothesis: its fit sets ``result_``, whose tables are its own."""
-
-    result_: Result
-
-    def _result(self) -> Result:
-        from sklearn.utils.validation import check_is_fitted
-
-        check_is_fitted(self, "result_")
-        return self.result_
-
-    def summary(self) -> Summary:
-        """Return a table. It prints as text, and shows as HTML in a notebook."""
-        return self._result().summary()
-
-    def _records(self) -> Records:
-        return self._result()._records()
+# Intervals and tests
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -178,6 +135,58 @@ class ConfidenceInterval(Reported):
 
     def __len__(self) -> int:
         return 2
+
+
+class HypothesisTest(Printed):
+    """Base of the results of tests.
+
+    `_numbers` names the attributes that have a number for each row of the table, and `_facts_of_all` those about all
+    rows. A row is for each of ``names`` if there are several, and otherwise for the null hypothesis.
+    """
+
+    __slots__ = ()
+
+    _numbers: ClassVar[tuple[str, ...]] = ()
+    _facts_of_all: ClassVar[tuple[str, ...]] = ("null",)
+    _several: ClassVar[bool] = False
+
+    @abstractmethod
+    def summary(self) -> Summary:
+        """Return a table. It prints as text, and shows as HTML in a notebook."""
+
+    def _records(self) -> Records:
+        columns = {name: np.ravel(getattr(self, name)).tolist() for name in self._numbers}
+        facts = {name: getattr(self, name) for name in self._facts_of_all}
+        rows = getattr(self, "names" if self._several else "null")
+        return Records(rows if self._several else [rows], columns, {**facts, "simulated": self._simulated})
+
+    @property
+    def _simulated(self) -> bool:
+        """Whether the noise of the release was simulated."""
+        return self._background().simulated
+
+
+class HasResult(Reported, Generic[Result]):
+    """An estimator that tests a hypothesis: its fit sets ``result_``, whose tables are its own."""
+
+    result_: Result
+
+    def _result(self) -> Result:
+        from sklearn.utils.validation import check_is_fitted
+
+        check_is_fitted(self, "result_")
+        return self.result_
+
+    def summary(self) -> Summary:
+        """Return a table. It prints as text, and shows as HTML in a notebook."""
+        return self._result().summary()
+
+    def _records(self) -> Records:
+        return self._result()._records()
+
+
+FREE = "This uses the release alone, without additional privacy cost."
+"""Note of the results of questions about a release."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -293,6 +302,9 @@ class TermTests(HypothesisTest):
             [(name, f"{f:.3f}", f"{p:.4g}", str(df)) for name, f, p, df in numbers],
             [FREE, *self.remarks, *[SIMULATED] * self.simulated],
         )
+
+
+# Tables
 
 
 @dataclass(frozen=True, slots=True)
@@ -434,6 +446,28 @@ class Summary(Reported):
     __repr__ = __str__
 
 
+def _wrapped(text: str, width: int, indent: int = 4) -> list[str]:
+    import textwrap
+
+    return textwrap.wrap(text, max(width, 60), subsequent_indent=" " * indent)
+
+
+_NUMBER_CELL = re.compile(r"[-+]?[\d,]+(\.\d+)?")
+
+
+def _padded(cells: Sequence[str], blank: str) -> list[str]:
+    """Return the cells of a column, numbers padded behind to as many decimals as the longest has."""
+    behind = [len(found.group(1) or "") if (found := _NUMBER_CELL.fullmatch(cell)) else -1 for cell in cells]
+    most = max(behind, default=0)
+    return [
+        cell + blank * (most - count) if count >= 0 else cell
+        for cell, count in zip(cells, behind, strict=True)
+    ]
+
+
+# Missing entries in words
+
+
 def about_missing(
     missing: str, counts_as: str = "the center of the bounds", what: str = "Missing entries"
 ) -> str:
@@ -464,6 +498,11 @@ def about_missing(
     return ""
 
 
+def with_missing(estimand: str, sentence: str) -> str:
+    """Return an estimand, followed by the sentence of `about_missing` unless it is empty."""
+    return f"{estimand}. {sentence}" if sentence else estimand
+
+
 def observed_rows(rows: float, noise_std: float) -> str:
     """Return the noisy number of observed rows, and its noise, as text.
 
@@ -487,28 +526,18 @@ def few_observed(rows: float, noise_std: float) -> list[str]:
     ]
 
 
-def with_missing(estimand: str, sentence: str) -> str:
-    """Return an estimand, followed by the sentence of `about_missing` unless it is empty."""
-    return f"{estimand}. {sentence}" if sentence else estimand
+# Numbers and names in words
 
 
-def _wrapped(text: str, width: int, indent: int = 4) -> list[str]:
-    import textwrap
-
-    return textwrap.wrap(text, max(width, 60), subsequent_indent=" " * indent)
-
-
-_NUMBER = re.compile(r"[-+]?[\d,]+(\.\d+)?")
-
-
-def _padded(cells: Sequence[str], blank: str) -> list[str]:
-    """Return the cells of a column, numbers padded behind to as many decimals as the longest has."""
-    behind = [len(found.group(1) or "") if (found := _NUMBER.fullmatch(cell)) else -1 for cell in cells]
-    most = max(behind, default=0)
-    return [
-        cell + blank * (most - count) if count >= 0 else cell
-        for cell, count in zip(cells, behind, strict=True)
-    ]
+def significant(value: float, reference: float | None = None) -> str:
+    """Format a number to about two significant digits of ``reference``, its error (default: itself)."""
+    scale = abs(value if reference is None else reference)
+    if not np.isfinite(value) or scale == 0 or not np.isfinite(scale):
+        return f"{value:.6g}"
+    digits = 1 - int(np.floor(np.log10(scale)))
+    if digits > 12 or abs(value) >= 1e15:
+        return f"{value:.6g}"
+    return f"{value:,.{max(digits, 0)}f}"
 
 
 def print_rounded(values: Iterable[float], errors: Iterable[float]) -> list[str]:
@@ -527,14 +556,3 @@ def list_some(names: Sequence[Any], most: int = 6) -> str:
     """
     left = len(names) - most
     return ", ".join(map(str, names[:most])) + (f" and {left:,} more" if left > 0 else "")
-
-
-def significant(value: float, reference: float | None = None) -> str:
-    """Format a number to about two significant digits of ``reference``, its error (default: itself)."""
-    scale = abs(value if reference is None else reference)
-    if not np.isfinite(value) or scale == 0 or not np.isfinite(scale):
-        return f"{value:.6g}"
-    digits = 1 - int(np.floor(np.log10(scale)))
-    if digits > 12 or abs(value) >= 1e15:
-        return f"{value:.6g}"
-    return f"{value:,.{max(digits, 0)}f}"

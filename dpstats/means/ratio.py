@@ -1,9 +1,5 @@
 """Means of rows whose number is private: ratios of noisy sums, in a declared region, and their differences.
 
-Fieller's method (1954): for a ratio m of the sums of s and c, the sum of s - m c has mean 0. The distance of T - m N
-from 0 is tested without a division by N. A count that noise has made small, or negative, rejects few values. Intervals
-are then wide, up to the bounds. Computations are elementwise, so that a study evaluates many releases at once.
-
 Proofs: docs/intervals/groups.md, docs/proofs/private-size.md.
 """
 
@@ -43,7 +39,11 @@ from dpstats.release.additive import JointIntegers, additive_stages
 if TYPE_CHECKING:
     from dpstats.data.parameters import Columns
 
-_SHOWN = 6
+Floats = NDArray[np.float64]
+Steps = NDArray[np.int64]
+
+
+# Public bounds
 
 
 @dataclass(frozen=True, eq=False)
@@ -85,13 +85,16 @@ class Region:
         return np.full(d, self.low, dtype=np.float64), np.full(d, self.high, dtype=np.float64)
 
 
+_MOST_SHOWN_NUMBERS = 6
+
+
 def public_numbers(values: Columns) -> str:
     """Return public numbers as text: one if all are equal, and otherwise at most the first few."""
     distinct = np.atleast_1d(values)
     if np.all(distinct == distinct[0]):
         return f"{distinct[0]:g}"
-    more = ", ..." if distinct.size > _SHOWN else ""
-    return ", ".join(f"{value:g}" for value in distinct[:_SHOWN]) + more
+    more = ", ..." if distinct.size > _MOST_SHOWN_NUMBERS else ""
+    return ", ".join(f"{value:g}" for value in distinct[:_MOST_SHOWN_NUMBERS]) + more
 
 
 def check_bounds(name: str, bounds: Any, d: int) -> tuple[Columns, Columns]:
@@ -117,13 +120,46 @@ def check_bounds(name: str, bounds: Any, d: int) -> tuple[Columns, Columns]:
     return (float(low), float(high)) if array.ndim == 1 else (low.copy(), high.copy())
 
 
-# The normal part is raised to this part of the largest Laplace scale, which bounds the work. It is never
-# narrower: more normal noise spreads a symmetric unimodal law (Anderson 1955).
-_LEAST_NORMAL = 1e-3
+# Noise
 
-_SMALLEST_TAIL = (
-    1e-9  # below it, rounding hides the computed tail: use the exponential bound, which is larger
-)
+
+@dataclass(frozen=True)
+class RowsNoise:
+    """Noise of a released number of rows.
+
+    Examples
+    --------
+    >>> from dpstats.means.ratio import RowsNoise
+    >>> round(RowsNoise(2.0).quantile(0.025), 2), round(RowsNoise(2.0, (2**0.5,)).quantile(0.025), 2)
+    (3.92, 4.24)
+    """
+
+    std: float  # standard deviation
+    # Scales of the Laplace variables that it is the sum of. Empty for normal noise.
+    scales: tuple[float, ...] = ()
+
+    def scale(self, factor: float) -> RowsNoise:
+        """Return the noise of a multiple."""
+        return RowsNoise(self.std * factor, tuple(factor * scale for scale in self.scales))
+
+    def sum(self, times: int) -> RowsNoise:
+        """Return the noise of a sum of several such numbers with independent noise."""
+        return RowsNoise(self.std * math.sqrt(times), self.scales * times)
+
+    def quantile(self, tail: float) -> float:
+        """Return the distance that the noise exceeds with this probability, on one side."""
+        if not self.scales:
+            return self.std * float(normal_quantile(tail))
+        return laplace_sum_quantile(tail, 0.0, np.array(self.scales))
+
+
+_LEAST_NORMAL = 1e-3
+"""The normal part is raised to this part of the largest Laplace scale, which bounds the work.
+
+A quantile never becomes smaller: more normal noise spreads a symmetric unimodal distribution (Anderson 1955).
+"""
+_SMALLEST_TAIL = 1e-9
+"""Below it, rounding hides the computed tail: the exponential bound, which is larger, takes its place."""
 
 
 def laplace_sum_quantile(
@@ -186,46 +222,6 @@ def _chernoff(tail: float, std: float, scales: NDArray[Any]) -> float:
 
 
 @dataclass(frozen=True)
-class RowsNoise:
-    """Noise of a released number of rows.
-
-    Examples
-    --------
-    >>> from dpstats.means.ratio import RowsNoise
-    >>> round(RowsNoise(2.0).quantile(0.025), 2), round(RowsNoise(2.0, (2**0.5,)).quantile(0.025), 2)
-    (3.92, 4.24)
-    """
-
-    std: float  # standard deviation
-    # Scales of the Laplace variables that it is the sum of. Empty for normal noise.
-    scales: tuple[float, ...] = ()
-
-    def scale(self, factor: float) -> RowsNoise:
-        """Return the noise of a multiple."""
-        return RowsNoise(self.std * factor, tuple(factor * scale for scale in self.scales))
-
-    def sum(self, times: int) -> RowsNoise:
-        """Return the noise of a sum of several such numbers with independent noise."""
-        return RowsNoise(self.std * math.sqrt(times), self.scales * times)
-
-    def quantile(self, tail: float) -> float:
-        """Return the distance that the noise exceeds with this probability, on one side."""
-        if not self.scales:
-            return self.std * float(normal_quantile(tail))
-        return laplace_sum_quantile(tail, 0.0, np.array(self.scales))
-
-
-Floats = NDArray[np.float64]
-
-_GRID = 48
-_BITS = 28
-"""Precision of the limits between two values of the grid."""
-_RAISED = 1.0
-"""Standard deviations of its noise by which a released variance is raised: it is too small half of the time."""
-_LEAST_TAIL = 1e-300
-
-
-@dataclass(frozen=True)
 class Noise:
     """The noise of released totals: standard deviations, in the units of the totals."""
 
@@ -273,9 +269,23 @@ class NoiseApart(Noise):
         return [self.total * one, np.abs(value) * self.count * one], 0.0 * one
 
 
+# Ratios
+
+_VARIANCE_RAISE = 1.0
+"""Standard deviations of its noise by which a released variance is raised: it is too small half of the time."""
+_LEAST_TAIL = 1e-300
+"""Smaller tails would give infinite scores."""
+
+
 @dataclass(frozen=True, eq=False)
 class Ratio:
-    """Ratios in [-1, 1] from noisy sums: of s and c, |s| <= c <= 1, and of s^2, s c and c^2."""
+    """Ratios in [-1, 1] from noisy sums: of s and c, |s| <= c <= 1, and of s^2, s c and c^2.
+
+    Fieller's method (1954): for a ratio m of the sums of s and c, the sum of s - m c has mean 0. The distance of
+    T - m N from 0 is tested without a division by N. A count that noise has made small, or negative, rejects few
+    values. Intervals are then wide, up to the bounds. Computations are elementwise, so that a study evaluates many
+    releases at once.
+    """
 
     T: Floats  # noisy sums of s and of c
     N: Floats
@@ -344,8 +354,8 @@ class Ratio:
             + m**4 * noise.spread**2
             + 2 * m**2 * noise.square_spread
         )
-        found = np.maximum(about + _RAISED * np.sqrt(off), 0.0)
-        most = np.maximum(self.N + _RAISED * noise.count, 0.0)
+        found = np.maximum(about + _VARIANCE_RAISE * np.sqrt(off), 0.0)
+        most = np.maximum(self.N + _VARIANCE_RAISE * noise.count, 0.0)
         if not self.counts:
             return np.asarray(np.minimum(found, most * (1 + np.abs(m)) ** 2))
         start = self.estimate
@@ -397,13 +407,19 @@ class RatioErrors(ScoreErrors):
         return np.clip(self.center + self.half * values, self.low, self.high)
 
 
+_HULL_GRID = 48
+"""Intervals of the grid on which limits are searched."""
+_HULL_BITS = 28
+"""Precision of the limits between two values of the grid."""
+
+
 def hull(ratio: Ratio, z: Floats) -> tuple[Floats, Floats]:
     """Return the limits of the values whose absolute score is at most z, found on a grid, and then by bisection."""
     shape = np.broadcast_shapes(ratio.shape, z.shape)
     start = np.broadcast_to(ratio.estimate, shape)
     z = np.broadcast_to(z, shape)
-    places = np.linspace(-1.0, 1.0, _GRID + 1).reshape(-1, *[1] * len(shape))
-    grid = np.sort(np.concatenate([np.broadcast_to(places, (_GRID + 1, *shape)), start[None]]), axis=0)
+    places = np.linspace(-1.0, 1.0, _HULL_GRID + 1).reshape(-1, *[1] * len(shape))
+    grid = np.sort(np.concatenate([np.broadcast_to(places, (_HULL_GRID + 1, *shape)), start[None]]), axis=0)
     kept = np.abs(ratio.score(grid)) <= z
     # The estimate is inside, even if a count that is mostly noise moves the accepted values elsewhere.
     kept |= grid == start
@@ -416,23 +432,192 @@ def hull(ratio: Ratio, z: Floats) -> tuple[Floats, Floats]:
     def keep(values: Floats) -> NDArray[np.bool_]:
         return np.reshape(np.abs(ratio.score(values.reshape(len(values), *inside.shape))) <= z, values.shape)
 
-    low, high = furthest(inside.ravel(), outside.ravel(), keep, _BITS).reshape(inside.shape)
+    low, high = furthest(inside.ravel(), outside.ravel(), keep, _HULL_BITS).reshape(inside.shape)
     return low, high
 
 
-Steps = NDArray[np.int64]
+# Differences of ratios
+
+
+@dataclass(frozen=True, eq=False)
+class DifferenceErrors(ScoreErrors):
+    """Errors of the differences between the means of some groups and of others."""
+
+    first: Ratio  # the ratios of the groups, in half-widths of the bounds
+    second: Ratio
+    half: float | Floats  # these half-widths
+
+    @property
+    def start(self) -> Floats:
+        return np.asarray(self.half * (self.first.estimate - self.second.estimate))
+
+    @property
+    def box(self) -> Limits:
+        far = np.broadcast_to(2 * np.asarray(self.half), self.start.shape)
+        return -far, far
+
+    @property
+    def standard_error(self) -> Floats:
+        """Half the width of the intervals of one standard deviation."""
+        low, high = apart(self.first, self.second, 1.0)
+        return np.asarray(self.half * (high - low) / 2)
+
+    def limits(self, tail: Tail) -> Limits:
+        z = normal_quantile(tail)
+        low, high = apart(self.first, self.second, z)
+        if isinstance(self.first, Ratio):
+            # Where both means are at their bounds, errors have one direction each: see `difference_score`.
+            least, most = (
+                np.abs(difference_score(self.first, self.second, np.full(low.shape, end))) <= z
+                for end in (-2.0, 2.0)
+            )
+            low, high = np.where(least, -2.0, low), np.where(most, 2.0, high)
+        return self.half * low, self.half * high
+
+    def score(self, value: Floats) -> Floats:
+        return difference_score(self.first, self.second, value / self.half)
+
+
+_MOST_AT_ONCE = 1024
+"""Pairs that fit in memory with their grids."""
+_DIRECTIONS = 17
+"""Ways to divide a joint score between two ratios."""
+
+
+def apart(first: Ratio, second: Ratio, z: float | Floats) -> tuple[Floats, Floats]:
+    """Return the least and the largest difference of two ratios that are within z, both together."""
+    shape = np.broadcast_shapes(first.shape, second.shape)
+    if shape[0] > _MOST_AT_ONCE:
+        ends = [
+            apart(first[part], second[part], z if np.ndim(z) == 0 else np.broadcast_to(z, shape)[part])
+            for part in _parts(shape[0])
+        ]
+        low, high = (np.concatenate(parts) for parts in zip(*ends, strict=True))
+        return low, high
+    angles = np.linspace(0.0, math.pi / 2, _DIRECTIONS).reshape(-1, *[1] * len(shape))
+    a, b = first.ends(z * np.sin(angles)), second.ends(z * np.cos(angles))
+    return (a[0] - b[1]).min(axis=0), (a[1] - b[0]).max(axis=0)
+
+
+_SEARCH_GRID, _SEARCH_ROUNDS = 48, 6
+_EDGE, _NEAR = 1e-9, 1e-3
+"""Distances from a bound: at it, and near enough for the error of a score there."""
+
+
+def difference_score(first: Ratio, second: Ratio, difference: float | Floats = 0.0) -> Floats:
+    """Return the least z that lets two ratios differ by ``difference``, as a standard normal variable.
+
+    Its sign is the sign of the difference of the estimates less ``difference``. Where the bounds leave no other values,
+    as two means at opposite bounds, both scores count in proportion to the errors: their sum of squares would have two
+    degrees of freedom.
+    """
+    a, b, by = np.broadcast_arrays(first.estimate, second.estimate, difference)
+    if len(a) > _MOST_AT_ONCE:
+        parts = [difference_score(first[part], second[part], by[part]) for part in _parts(len(a))]
+        return np.concatenate(parts)
+    # Where the second ratio may be if both are in the bounds.
+    ends = np.maximum(-1.0, -1.0 - by), np.minimum(1.0, 1.0 - by)
+    low, high = (np.clip(end, *ends) for end in (np.minimum(a - by, b), np.maximum(a - by, b)))
+    best, place = np.full(a.shape, np.inf), np.zeros(a.shape)
+    # Between the estimates both are further off in one direction; what noise has made of small groups may be anywhere.
+    for left, right in (ends, (low, high)):
+        for _ in range(_SEARCH_ROUNDS):
+            grid = np.linspace(left, right, _SEARCH_GRID + 1)
+            both = first.score(grid + by) ** 2 + second.score(grid) ** 2
+            least = np.argmin(both, axis=0)
+            found, where = (np.take_along_axis(each, least[None], axis=0)[0] for each in (both, grid))
+            best, place = np.minimum(best, found), np.where(found < best, where, place)
+            left = np.take_along_axis(grid, np.maximum(least - 1, 0)[None], axis=0)[0]
+            right = np.take_along_axis(grid, np.minimum(least + 1, _SEARCH_GRID)[None], axis=0)[0]
+    size = np.sqrt(best)
+    if (forced := (np.minimum(np.abs(place - ends[0]), np.abs(place - ends[1])) < _EDGE)).any():
+        sign = np.where(a - by < b, -1.0, 1.0)
+        projected = np.maximum(sign * _project(first, second, place + by, place), 0.0)
+        size = np.where(forced, np.minimum(size, projected), size)
+    return np.asarray(np.where(a - by < b, -1.0, 1.0) * size)
+
+
+def _project(first: Ratio, second: Ratio, one: Floats, other: Floats) -> Floats:
+    """Return the score of the difference of two values, from the scores of both and their errors near the values."""
+    scores, errors = [], []
+    for ratio, value in ((first, one), (second, other)):
+        score = getattr(ratio, "free_score", ratio.score)
+        inside = np.where(value > 0, value - _NEAR, value + _NEAR)
+        scores.append(score(value))
+        with np.errstate(divide="ignore"):
+            errors.append(_NEAR / np.abs(score(inside) - scores[-1]))
+    with np.errstate(invalid="ignore"):
+        found = (errors[0] * scores[0] - errors[1] * scores[1]) / np.hypot(*errors)
+    return np.asarray(np.where(np.isfinite(found), found, np.sign(found) * np.inf))
+
+
+def _parts(count: int) -> list[slice]:
+    """Cut many pairs into parts that fit in memory with their grids."""
+    return [slice(start, start + _MOST_AT_ONCE) for start in range(0, count, _MOST_AT_ONCE)]
+
+
+# Tukey's range
+
+
+@dataclass(frozen=True)
+class Tukey(Together):
+    """Tukey's range of all groups: conservative for groups of different precision."""
+
+    groups: int
+    words = "Tukey's range"
+
+    def each(self, level: float, count: int) -> float:
+        return 1 - 2 * float(ndtr(-range_quantile(1 - level, self.groups) / math.sqrt(2)))
+
+    def adjust(self, pvalues: Floats) -> Floats:
+        return range_tail(-math.sqrt(2) * ndtri(pvalues / 2), self.groups)
+
+
+_SMALLEST_INTEGRAL = 1e-10
+"""Below it, rounding hides the computed tail of the range: the union over pairs takes its place."""
+
+
+def range_tail(distance: Floats, count: int) -> Floats:
+    """Return P(max - min > x) for ``count`` independent standard normal variables (Tukey's studentized range)."""
+    x = np.asarray(distance, dtype=np.float64)
+    nodes, weights = _quadrature()
+    # The largest is where it is, and all others within x below it.
+    largest, density = 8.5 * nodes, 8.5 * weights * np.exp(-((8.5 * nodes) ** 2) / 2) / math.sqrt(2 * math.pi)
+    within = ndtr(largest) - ndtr(largest - x[..., None])
+    inside = (count * density * within ** (count - 1)).sum(axis=-1)
+    # Far out the union over pairs, which is next to exact where the difference from 1 is rounded away.
+    union = count * (count - 1) * ndtr(-x / math.sqrt(2))
+    return np.asarray(np.where(inside > 1 - _SMALLEST_INTEGRAL, union, np.maximum(1 - inside, 0.0)))
+
+
+_QUADRATURE_NODES = 400
+
+
+@cache
+def _quadrature() -> tuple[Floats, Floats]:
+    """Return the nodes and weights of Gauss's quadrature on [-1, 1]."""
+    nodes, weights = np.polynomial.legendre.leggauss(_QUADRATURE_NODES)
+    return nodes, weights
+
+
+def range_quantile(tail: float, count: int) -> float:
+    """Return x with P(max - min > x) = tail."""
+    # At most the union over pairs of normal variables of variance 2.
+    most = math.sqrt(2) * -float(ndtri(tail / (count * (count - 1)))) + 1e-6
+    return float(brentq(lambda x: float(range_tail(np.array(x), count)) - tail, 0.0, most, xtol=1e-10))
+
+
+# Totals of groups
 
 TOTALS = "totals of the groups"
 COUNTS, SUMS, SQUARES = "rows", "sums about the middle", "squares about the middle"
 FIRST, MIDDLE, LAST = "shares of the lower end", "shares between", "shares of the upper end"
-
 COUNT_WEIGHT, SQUARE_WEIGHT, CENTER = 0.95, 1.35, 0.77
 """Free: a^2 + w^2 (1 - c)^2 <= 1, a^2 + w^2 c^2 <= 2 and w <= phi^(5/2)/2."""
-
 ADDED_COUNT_WEIGHT, ADDED_SQUARE_WEIGHT, ADDED_CENTER = 0.8, 1.0, 1.0
 """The same for an added row: z^2 + w^2 (z^2 - 1)^2 <= 1, so that squares are free."""
-
-_SAFE = 1 + 1e-12
+_ROUNDING_MARGIN = 1 + 1e-12
+"""More than the rounding error of a root and a product."""
 
 
 @dataclass(frozen=True)
@@ -472,7 +657,7 @@ class GaussianTotals:
             Block(SUMS, size, spacing, 1.0),
             Block(SQUARES, size, spacing, 1 / square),
         )
-        return JointIntegers(TOTALS, blocks, math.inf, math.sqrt(self.n_features * moved) * _SAFE)
+        return JointIntegers(TOTALS, blocks, math.inf, math.sqrt(self.n_features * moved) * _ROUNDING_MARGIN)
 
     def rows(self, steps: Steps) -> dict[str, Steps]:
         """Return the contributions of rows of lattice points, each a function of the row alone."""
@@ -577,158 +762,3 @@ def group_sums(
     groups = None if codes is None else (codes, totals.n_groups)
     found = lattice.sum_groups(X, groups, missing=missing, shares=isinstance(totals, LaplaceTotals))
     return {name: sums.ravel() for name, sums in totals.of(found.rows, *found.powers).items()}
-
-
-_ANGLES = 17
-_SEARCH_GRID, _ROUNDS = 48, 6
-_MOST = 1024
-_NODES = 400
-_FAR = 1e-10
-_EDGE, _NEAR = 1e-9, 1e-3
-
-
-@dataclass(frozen=True, eq=False)
-class DifferenceErrors(ScoreErrors):
-    """Errors of the differences between the means of some groups and of others."""
-
-    first: Ratio  # the ratios of the groups, in half-widths of the bounds
-    second: Ratio
-    half: float | Floats  # these half-widths
-
-    @property
-    def start(self) -> Floats:
-        return np.asarray(self.half * (self.first.estimate - self.second.estimate))
-
-    @property
-    def box(self) -> Limits:
-        far = np.broadcast_to(2 * np.asarray(self.half), self.start.shape)
-        return -far, far
-
-    @property
-    def standard_error(self) -> Floats:
-        """Half the width of the intervals of one standard deviation."""
-        low, high = apart(self.first, self.second, 1.0)
-        return np.asarray(self.half * (high - low) / 2)
-
-    def limits(self, tail: Tail) -> Limits:
-        z = normal_quantile(tail)
-        low, high = apart(self.first, self.second, z)
-        if isinstance(self.first, Ratio):
-            # Where both means are at their bounds, errors have one direction each: see `difference_score`.
-            least, most = (
-                np.abs(difference_score(self.first, self.second, np.full(low.shape, end))) <= z
-                for end in (-2.0, 2.0)
-            )
-            low, high = np.where(least, -2.0, low), np.where(most, 2.0, high)
-        return self.half * low, self.half * high
-
-    def score(self, value: Floats) -> Floats:
-        return difference_score(self.first, self.second, value / self.half)
-
-
-@dataclass(frozen=True)
-class Tukey(Together):
-    """Tukey's range of all groups: conservative for groups of different precision."""
-
-    groups: int
-    words = "Tukey's range"
-
-    def each(self, level: float, count: int) -> float:
-        return 1 - 2 * float(ndtr(-range_quantile(1 - level, self.groups) / math.sqrt(2)))
-
-    def adjust(self, pvalues: Floats) -> Floats:
-        return range_tail(-math.sqrt(2) * ndtri(pvalues / 2), self.groups)
-
-
-def apart(first: Ratio, second: Ratio, z: float | Floats) -> tuple[Floats, Floats]:
-    """Return the least and the largest difference of two ratios that are within z, both together."""
-    shape = np.broadcast_shapes(first.shape, second.shape)
-    if shape[0] > _MOST:
-        ends = [
-            apart(first[part], second[part], z if np.ndim(z) == 0 else np.broadcast_to(z, shape)[part])
-            for part in _parts(shape[0])
-        ]
-        low, high = (np.concatenate(parts) for parts in zip(*ends, strict=True))
-        return low, high
-    angles = np.linspace(0.0, math.pi / 2, _ANGLES).reshape(-1, *[1] * len(shape))
-    a, b = first.ends(z * np.sin(angles)), second.ends(z * np.cos(angles))
-    return (a[0] - b[1]).min(axis=0), (a[1] - b[0]).max(axis=0)
-
-
-def difference_score(first: Ratio, second: Ratio, difference: float | Floats = 0.0) -> Floats:
-    """Return the least z that lets two ratios differ by ``difference``, as a standard normal variable.
-
-    Its sign is the sign of the difference of the estimates less ``difference``. Where the bounds leave no other values,
-    as two means at opposite bounds, both scores count in proportion to the errors: their sum of squares would have two
-    degrees of freedom.
-    """
-    a, b, by = np.broadcast_arrays(first.estimate, second.estimate, difference)
-    if len(a) > _MOST:
-        parts = [difference_score(first[part], second[part], by[part]) for part in _parts(len(a))]
-        return np.concatenate(parts)
-    # Where the second ratio may be if both are in the bounds.
-    ends = np.maximum(-1.0, -1.0 - by), np.minimum(1.0, 1.0 - by)
-    low, high = (np.clip(end, *ends) for end in (np.minimum(a - by, b), np.maximum(a - by, b)))
-    best, place = np.full(a.shape, np.inf), np.zeros(a.shape)
-    # Between the estimates both are further off in one direction; what noise has made of small groups may be anywhere.
-    for left, right in (ends, (low, high)):
-        for _ in range(_ROUNDS):
-            grid = np.linspace(left, right, _SEARCH_GRID + 1)
-            both = first.score(grid + by) ** 2 + second.score(grid) ** 2
-            least = np.argmin(both, axis=0)
-            found, where = (np.take_along_axis(each, least[None], axis=0)[0] for each in (both, grid))
-            best, place = np.minimum(best, found), np.where(found < best, where, place)
-            left = np.take_along_axis(grid, np.maximum(least - 1, 0)[None], axis=0)[0]
-            right = np.take_along_axis(grid, np.minimum(least + 1, _SEARCH_GRID)[None], axis=0)[0]
-    size = np.sqrt(best)
-    if (forced := (np.minimum(np.abs(place - ends[0]), np.abs(place - ends[1])) < _EDGE)).any():
-        sign = np.where(a - by < b, -1.0, 1.0)
-        projected = np.maximum(sign * _project(first, second, place + by, place), 0.0)
-        size = np.where(forced, np.minimum(size, projected), size)
-    return np.asarray(np.where(a - by < b, -1.0, 1.0) * size)
-
-
-def _project(first: Ratio, second: Ratio, one: Floats, other: Floats) -> Floats:
-    """Return the score of the difference of two values, from the scores of both and their errors near the values."""
-    scores, errors = [], []
-    for ratio, value in ((first, one), (second, other)):
-        score = getattr(ratio, "free_score", ratio.score)
-        inside = np.where(value > 0, value - _NEAR, value + _NEAR)
-        scores.append(score(value))
-        with np.errstate(divide="ignore"):
-            errors.append(_NEAR / np.abs(score(inside) - scores[-1]))
-    with np.errstate(invalid="ignore"):
-        found = (errors[0] * scores[0] - errors[1] * scores[1]) / np.hypot(*errors)
-    return np.asarray(np.where(np.isfinite(found), found, np.sign(found) * np.inf))
-
-
-def _parts(count: int) -> list[slice]:
-    """Cut many pairs into parts that fit in memory with their grids."""
-    return [slice(start, start + _MOST) for start in range(0, count, _MOST)]
-
-
-@cache
-def _quadrature() -> tuple[Floats, Floats]:
-    """Return the nodes and weights of Gauss's quadrature on [-1, 1]."""
-    nodes, weights = np.polynomial.legendre.leggauss(_NODES)
-    return nodes, weights
-
-
-def range_tail(distance: Floats, count: int) -> Floats:
-    """Return P(max - min > x) for ``count`` independent standard normal variables (Tukey's studentized range)."""
-    x = np.asarray(distance, dtype=np.float64)
-    nodes, weights = _quadrature()
-    # The largest is where it is, and all others within x below it.
-    largest, density = 8.5 * nodes, 8.5 * weights * np.exp(-((8.5 * nodes) ** 2) / 2) / math.sqrt(2 * math.pi)
-    within = ndtr(largest) - ndtr(largest - x[..., None])
-    inside = (count * density * within ** (count - 1)).sum(axis=-1)
-    # Far out the union over pairs, which is next to exact where the difference from 1 is rounded away.
-    union = count * (count - 1) * ndtr(-x / math.sqrt(2))
-    return np.asarray(np.where(inside > 1 - _FAR, union, np.maximum(1 - inside, 0.0)))
-
-
-def range_quantile(tail: float, count: int) -> float:
-    """Return x with P(max - min > x) = tail."""
-    # At most the union over pairs of normal variables of variance 2.
-    most = math.sqrt(2) * -float(ndtri(tail / (count * (count - 1)))) + 1e-6
-    return float(brentq(lambda x: float(range_tail(np.array(x), count)) - tail, 0.0, most, xtol=1e-10))

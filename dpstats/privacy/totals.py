@@ -1,4 +1,8 @@
-"""The best proved total of a list of releases: closed forms, loss distributions and convolutions."""
+"""The best proved total of a list of releases: closed forms, loss distributions and convolutions.
+
+Every total is an upper bound, for adaptively chosen releases with events that are fixed in advance.
+Proof: docs/proofs/composition.md.
+"""
 
 from __future__ import annotations
 
@@ -36,307 +40,7 @@ from dpstats.privacy.events import (
 from dpstats.privacy.gaussian import LARGEST_LATTICE_SHARE, epsilon_of_mu, gaussian_profile, zcdp_epsilon
 from dpstats.privacy.guarantee import PrivacyGuarantee, down, root_up, sum_up, up
 
-# Added to every value of a profile: more than its rounding error, which may be one of 1 - (1 - x).
-_ROUNDING = 1e-15
 
-
-@dataclass(frozen=True)
-class _Losses:
-    """Masses of the losses (first, first + 1, ...) * step, and of an infinite loss."""
-
-    first: int
-    masses: NDArray[np.float64]
-    infinite: float
-
-    def plus(self, other: _Losses, truncation: float) -> _Losses:
-        """Return the distribution of the sum. Its far tails are moved to larger losses, which is conservative."""
-        masses = np.convolve(self.masses, other.masses)
-        infinite = self.infinite + other.infinite
-        above = np.cumsum(masses[::-1])[::-1]
-        keep = int(np.searchsorted(-above, -truncation, side="right"))  # above[keep] <= truncation
-        if 0 < keep < masses.size:
-            infinite += float(above[keep])
-            masses = masses[:keep]
-        below = np.cumsum(masses)
-        start = int(np.searchsorted(below, truncation, side="right"))
-        if 0 < start < masses.size:
-            masses = masses[start:].copy()
-            masses[0] += below[start - 1]
-        return _Losses(self.first + other.first + (start if 0 < start < below.size else 0), masses, infinite)
-
-    def times(self, count: int, truncation: float) -> _Losses:
-        """Return the distribution of the sum of ``count`` of these, by repeated doubling."""
-        total, power = None, self
-        while True:
-            if count & 1:
-                total = power if total is None else total.plus(power, truncation)
-            count >>= 1
-            if not count:
-                assert total is not None
-                return total
-            power = power.plus(power, truncation)
-
-    def epsilon(self, step: float, delta: float) -> float:
-        """Return the smallest epsilon >= 0 whose hockey-stick divergence is at most delta."""
-        losses = (self.first + np.arange(self.masses.size)) * step
-        above = self.infinite + np.cumsum(self.masses[::-1])[::-1]
-        # Compute the divergence at each loss, from the largest down: d -> e^-step d + (1 - e^-step) above. There is no
-        # subtraction, so the relative error is small, even if the divergence is small compared with the mass above.
-        kept, gained = math.exp(-step), -math.expm1(-step)
-        rises = accumulate(
-            above[:0:-1].tolist(), lambda d, mass: kept * d + gained * mass, initial=self.infinite
-        )
-        at = np.array(list(rises))[::-1]
-        index = int(np.argmax(at <= delta)) if np.any(at <= delta) else losses.size
-        if index == losses.size:
-            return float(np.inf)
-        # Below that loss: delta(loss - t) = e^-t at + (1 - e^-t) above, up to the next loss.
-        room = float(above[index] - at[index])
-        share = float(delta - at[index]) / room if room > 0 else 1.0
-        fall = -math.log1p(-share) if share < 1 else math.inf
-        return float(
-            max(0.0, float(losses[index]) - min(step, fall) * (1 - 1e-12) + 1e-15 * abs(losses[index]))
-        )
-
-
-# Sums of products of non-negative numbers have a small relative error for any size. So a total at a delta of 1e-11
-# is as accurate as a total at 1e-3. This is for composed distributions of up to a few thousand points. Proof:
-# docs/proofs/composition.md.
-def convolved_epsilon(
-    others: Mapping[Event, int],
-    mu: float,
-    step: float,
-    delta: float,
-    reach: Mapping[Event, float] | None = None,
-    back: bool = False,
-) -> float:
-    """Return the epsilon at ``delta`` of events with a dominating curve, and Gaussian noise of ``mu``.
-
-    ``reach`` are the losses up to which grids go, by default the largest; ``back`` takes all pairs in the other
-    direction.
-    """
-    reach = reach or {event: event.largest_loss() for event in others}
-    kinds = sorted(others, key=lambda event: (event.largest_loss(), repr(event)))
-    truncation = delta * 1e-4 / (sum(2 * others[kind].bit_length() for kind in kinds) + 2)
-    parts = [_discretised(kind, step, reach[kind], back).times(others[kind], truncation) for kind in kinds]
-    if mu > 0:
-        parts.append(_gaussian_losses(mu, step, truncation))
-    total = parts[0]
-    for part in parts[1:]:
-        total = total.plus(part, truncation)
-    # Relative errors of all the sums and products, generously.
-    return total.epsilon(step, delta * (1 - 1e-9))
-
-
-def _discretised(event: Event, step: float, reach: float, back: bool) -> _Losses:
-    top = int(np.ceil(reach / step - 1e-9))
-    grid = np.arange(top + 1, dtype=np.float64) * step
-    curves = event.curve(grid), event.back_curve(grid)
-    curve, other = curves[::-1] if back else curves
-    assert curve is not None and other is not None
-    return _connected(curve, other, step)
-
-
-def _gaussian_losses(mu: float, step: float, truncation: float) -> _Losses:
-    top = int(np.ceil(mu / step))
-    while gaussian_profile(top * step, mu) > truncation:
-        top += max(1, top // 4)
-    curve = np.array([gaussian_profile(size * step, mu) for size in range(top + 1)])
-    return _connected(curve, curve, step)
-
-
-def _connected(curve: NDArray[np.float64], other: NDArray[np.float64], step: float) -> _Losses:
-    """Connect the dots of the profile of a pair at losses 0, step, 2 step, ...
-
-    ``other`` is the profile in the other direction. The result has the masses of the pair with a profile that is linear
-    in e^x between the dots (Doroshenko et al. 2022, algorithm 1).
-    """
-    sizes = np.arange(curve.size) * step
-    left = -np.expm1(-sizes[:0:-1]) + np.exp(-sizes[:0:-1]) * other[:0:-1]
-    profile = np.minimum.accumulate(np.minimum(np.concatenate([left, curve]) + _ROUNDING, 1.0))
-    drops = np.diff(profile)
-    if drops.size == 0:
-        return _Losses(0, np.array([1 - profile[0]]), float(profile[0]))
-    masses = np.empty(profile.size)
-    masses[0] = 1 - profile[0] + drops[0] / np.expm1(step)
-    masses[1:-1] = (drops[1:] - np.exp(step) * drops[:-1]) / np.expm1(step)
-    masses[-1] = drops[-1] / np.expm1(-step)
-    return _Losses(-(curve.size - 1), np.maximum(masses, 0.0), float(profile[-1]))
-
-
-SMALLEST_DELTA = 1e-12
-"""Below this the rounding error of the transforms is not small compared with delta."""
-
-_LARGEST_EPSILON = 500.0  # above it, exponentials of losses overflow
-_NEGLIGIBLE = 1e-4  # largest fraction of the total from basic composition
-_KINDS = 10_000  # largest number of different events; more would be slow
-_IN_TURN = 64  # largest number of distributions that are added to the total one after the other
-
-_PLAIN_POINTS = 8000  # points of a distribution for direct convolution
-_UNIT = 2.0**-53
-_POINTS = 2**18  # target for the points of the composed distribution; at most four times this number
-
-
-# Every group of equal events has a discretized loss distribution that dominates it (connect the dots: Doroshenko,
-# Ghazi, Kamath, Kumar and Manurangsi 2022). The public constructors of dp_accounting build it. Convolution by fast
-# Fourier transforms is the only step without pessimistic rounding. Its rounding error is bounded and subtracted
-# from delta before epsilon is computed. If the error is not small compared with delta, the distributions are
-# convolved directly. Proof: docs/proofs/composition.md.
-#
-# dp_accounting is imported at the first total.
-def loss_distribution_epsilon(events: Sequence[Event], delta: float, ceiling: float) -> float | None:
-    """Return an epsilon for which the events together are (epsilon, delta)-private, or None.
-
-    Parameters
-    ----------
-    events : sequence of Event
-        Gaussian events and events with a dominating curve; others make the answer None.
-    delta : float
-    ceiling : float
-        A valid epsilon already known: the grid is laid out for answers below it.
-    """
-    if not 0 < ceiling < _LARGEST_EPSILON or delta == 0:
-        return None
-    gaussians = [event for event in events if isinstance(event, Gaussian)]
-    others = Counter(event for event in events if not isinstance(event, Gaussian))
-    small = delta * _NEGLIGIBLE / max(1, others.total())
-    if any(event.curve(np.zeros(1)) is None for event in others):
-        return None
-    # Losses beyond the reach of an event count as infinite ones.
-    reach = {event: event.reach(small) for event in others}
-    if any(not reach[event] < _LARGEST_EPSILON for event in others):
-        return None
-    mus = Counter(event.mu for event in gaussians)
-    mu = root_up(sum((count * Fraction(mu) ** 2 for mu, count in mus.items()), Fraction(0)))
-    variation = sum_up(event.total_variation for event in gaussians)
-
-    # Events too small for the grid are added by basic composition instead: epsilon to epsilon, delta to delta.
-    extra, used = 0.0, lattice_slack(ceiling, variation)  # each sum is rounded up
-    for event in sorted(others, key=_order):
-        cost = up(others[event] * Fraction(reach[event]))
-        if extra + cost > _NEGLIGIBLE * ceiling:
-            break
-        extra = sum_up([extra, cost])
-        used = sum_up([used, up(others.pop(event) * Fraction(event.profile(reach[event])))])
-    if mu > 0 and others:
-        small = epsilon_of_mu(mu, delta / 1000)
-        if extra + small <= _NEGLIGIBLE * ceiling:
-            extra, used, mu = sum_up([extra, small]), sum_up([used, delta / 1000]), 0.0
-    if not others or len(others) > _KINDS:
-        return None
-    commonest = max(others, key=lambda event: (others[event], *_order(event)))
-    # The typical size of a loss. For a sampled release it is far below the reach.
-    usual = {
-        event: reach[event] if event.symmetric else min(reach[event], event.profile(0.0)) for event in others
-    }
-    step = _step([usual[event] for event in others], mu, ceiling, usual[commonest])
-    if step is None:
-        return None
-    left = -sum_up([used, -delta])
-    slack = _rounding_slack(others, reach, step, mu, ceiling)
-    answers = []
-    # Added and removed rows have the same total, unless a pair is not symmetric.
-    directions = (False,) if all(event.symmetric for event in others) else (False, True)
-    if delta >= SMALLEST_DELTA and slack < left / 2:
-        answers.append(max(_read(others, reach, mu, step, left - slack, back) for back in directions))
-    if left > 0 and slack > delta / 1000:
-        # The rounding error of transforms is too large. Convolve directly, on a smaller grid.
-        coarse = _coarse_step([usual[event] for event in others], ceiling, usual[commonest])
-        answers.append(max(convolved_epsilon(others, mu, coarse, left, reach, back) for back in directions))
-    # An answer is a logarithm. Its error is a few units in the last place, of itself and of the largest loss of a step.
-    finite = [answer for answer in answers if math.isfinite(answer)]
-    return min((sum_up([answer * (1 + 1e-13), extra]) for answer in finite), default=None)
-
-
-def _order(event: Event) -> tuple[float, str]:
-    """Order events by size, so that the grid does not depend on the order in which they are listed."""
-    return event.largest_loss(), repr(event)
-
-
-def _step(losses: list[float], mu: float, ceiling: float, aligned: float) -> float | None:
-    """Return the spacing of the grid: fine against every event, aligned with the commonest one."""
-    finest = min([*losses, mu] if mu > 0 else losses)
-    step = max(finest / 100, 2 * ceiling / _POINTS)
-    if step > finest / 10:
-        step = max(finest / 10, ceiling / (2 * _POINTS))
-    if step > 2 * finest:
-        return None  # rounding up to the grid would lose more than the method gains
-    return aligned / max(1, math.ceil(aligned / step))
-
-
-def _coarse_step(losses: list[float], ceiling: float, aligned: float) -> float:
-    """Return the spacing for plain convolution: a few thousand points, on every loss where that is possible."""
-    smallest = min(losses)
-    if (
-        all(abs(loss / smallest - round(loss / smallest)) < 1e-9 for loss in losses)
-        and smallest > ceiling / _PLAIN_POINTS
-    ):
-        aligned, step = smallest, smallest / max(1, math.floor(smallest * _PLAIN_POINTS / (4 * ceiling)))
-    else:
-        step = 4 * ceiling / _PLAIN_POINTS
-    return aligned / max(1, math.ceil(aligned / step))
-
-
-def _rounding_slack(
-    others: Counter[Event], reach: Mapping[Event, float], step: float, mu: float, ceiling: float
-) -> float:
-    """Bound the effect of the rounding errors of the transforms on delta.
-
-    In l2, a transform of N numbers has a relative error of at most 7 u log2 N (Higham 2002, section 24.1). A k-th power
-    of numbers of size at most 1 multiplies an error by k. A convolution with a distribution does not enlarge an error.
-    The error of a sum of at most N entries is at most sqrt(N) times the l2 error.
-    """
-    sizes = sum(count * (2 * reach[event] / step + 3) for event, count in others.items())
-    sizes += (80 * mu + 2 * ceiling) / step if mu else 0.0
-    doublings = math.log2(sizes) + 1
-    powers = sum(count * (7 * doublings + 50) for count in others.values())
-    convolutions = 21 * doublings * (len(others) + 1)
-    return math.sqrt(2 * sizes) * _UNIT * (powers + convolutions)
-
-
-def _read(
-    others: Counter[Event], reach: Mapping[Event, float], mu: float, step: float, delta: float, back: bool
-) -> float:
-    from dp_accounting.pld import pld_pmf, privacy_loss_distribution
-
-    truncation = delta * 1e-4 / (len(others) + 2)
-    parts = []
-    if mu > 0:
-        parts.append(
-            privacy_loss_distribution.from_gaussian_mechanism(
-                1 / mu, value_discretization_interval=step, use_connect_dots=True, pessimistic_estimate=True
-            )
-        )
-    for event in sorted(others, key=_order):
-        count = others[event]
-        top = math.ceil(reach[event] / step - 1e-9)
-        grid = np.arange(-top, top + 1) * step
-        size = np.abs(grid)
-        curves = event.curve(size), event.back_curve(size)
-        curve, other = curves[::-1] if back else curves
-        assert curve is not None and other is not None
-        # In the other direction: delta(-x) = 1 - e^-x (1 - other(x)).
-        profile = np.where(grid >= 0, curve, -np.expm1(-size) + np.exp(-size) * other)
-        profile = np.minimum.accumulate(np.clip(profile, 0.0, 1.0))
-        pmf = pld_pmf.create_pmf_pessimistic_connect_dots_fixed_gap(step, -top, top, profile)
-        part = privacy_loss_distribution.PrivacyLossDistribution(pmf)
-        if count > 1:
-            part = part.self_compose(count, truncation)
-        parts.append(part)
-    # Convolving many distributions in pairs takes a hundredth of the time of adding each to a total that grows. There
-    # are as many convolutions, so `_rounding_slack` bounds the errors of both.
-    while len(parts) > _IN_TURN:
-        pairs = itertools.zip_longest(parts[::2], parts[1::2])
-        parts = [part if other is None else part.compose(other, truncation) for part, other in pairs]
-    total = functools.reduce(lambda total, part: total.compose(part, truncation), parts)
-    return float(total.get_epsilon_for_delta(delta))
-
-
-_MOST_QUOTIENTS = 64  # largest number of quotients to add exactly, because denominators multiply
-
-
-# Every total in this module is an upper bound. It holds for adaptively chosen releases with events that are fixed
-# in advance.
 def compose(items: Iterable[PrivacyGuarantee | Event], delta: float) -> PrivacyGuarantee:
     """Return the best proved total of several releases at a given delta.
 
@@ -414,33 +118,67 @@ def _smallest(events: Sequence[Event], delta: float) -> tuple[float, float]:
     return min((total for total in totals if total[0] <= best * (1 + 1e-3)), key=lambda total: total[::-1])
 
 
-def _by_loss_distributions(
-    events: Sequence[Event], delta: float, ceiling: float
-) -> list[tuple[float, float]]:
-    """The totals through loss distributions. Refine the grid while this lowers the total considerably."""
-    totals: list[tuple[float, float]] = []
-    ceiling = min(ceiling, _LARGEST_COST * (1 - 1e-9))
-    while True:
-        epsilon = loss_distribution_epsilon(events, delta, ceiling)
-        if epsilon is None or epsilon > ceiling:
-            return totals
-        totals.append((epsilon, delta))
-        if epsilon > ceiling / 2 or epsilon == 0:
-            return totals
-        ceiling = epsilon
+def certifies(events: Sequence[Event], claim: PrivacyGuarantee) -> bool:
+    """Return whether the events are proved to satisfy a claimed guarantee.
+
+    Unlike `compose`, this evaluates curves at the claim without inversion. So it accepts a calibration that ends
+    exactly at the claim.
+    """
+    if events and common_neighbors(events) is not claim.neighbors:
+        return False
+    pure = _pure(events)
+    if pure is not None and pure[0] <= claim.epsilon:
+        return True
+    if claim.delta == 0:
+        return False
+    gaussians = [event for event in events if isinstance(event, Gaussian)]
+    if len(gaussians) == len(events) and gaussian_total(gaussians).profile(claim.epsilon) <= claim.delta:
+        return True
+    curve = _pure_delta(events)
+    if curve is not None and curve(claim.epsilon) <= claim.delta:
+        return True
+    mixed = _mixed(events, claim.delta)
+    return mixed is not None and mixed[0] <= claim.epsilon
 
 
-def _with_parts_of_delta(events: Sequence[Event], delta: float) -> tuple[float, float] | None:
-    """Return the total of releases that have only a profile, each at an equal part of half of delta."""
-    alone = [event for event in events if event.pure_cost() is None and event.zcdp_cost() is None]
-    alone = [event for event in alone if not isinstance(event, Approximate)]
-    if not alone or delta == 0 or any(event.curve(np.zeros(1)) is None for event in alone):
-        return None
-    part = delta / (2 * len(alone))
-    known = {event: Approximate(event.reach(part), part, neighbors=event.neighbors) for event in set(alone)}
-    found = [known.get(event, event) for event in events]
-    totals = [total for total in (_different(found, delta), _mixed(found, delta)) if total is not None]
-    return min(totals, default=None)
+def covers(events: Sequence[Event], claim: PrivacyGuarantee) -> bool:
+    """Return whether a claimed guarantee covers the cost of the events, by any method."""
+    if certifies(events, claim):
+        return True
+    try:
+        total = compose(events, claim.delta)
+    except InvalidParameter:
+        return False
+    return total.neighbors is claim.neighbors and total.epsilon <= claim.epsilon
+
+
+# Closed forms
+
+
+def _pure(events: Sequence[Event]) -> tuple[float, float] | None:
+    costs = [event.pure_cost() for event in events]
+    known = [cost for cost in costs if cost is not None]
+    return (_pure_total(events), 0.0) if len(known) == len(costs) else None
+
+
+_MOST_QUOTIENTS = 64
+"""Largest number of quotients to add exactly, because denominators multiply."""
+
+
+def _pure_total(events: Sequence[Event]) -> float:
+    """Return the sum of the pure costs of events that have one: exact, and rounded up once.
+
+    The cost of noise on a lattice is a quotient. If every quotient were rounded up, ten tenths would exceed 1.
+    """
+    laplace = Counter(event for event in events if isinstance(event, DiscreteLaplace))
+    others = [event.pure_cost() or 0.0 for event in events if not isinstance(event, DiscreteLaplace)]
+    if not laplace:
+        return sum_up(others)
+    quotients = [count * event.exact_pure_cost() for event, count in laplace.items()]
+    if len(quotients) > _MOST_QUOTIENTS:
+        return sum_up([*others, *(up(quotient) for quotient in quotients)])
+    numbers = (Fraction(cost) * count for cost, count in Counter(others).items())
+    return up(sum(quotients, Fraction(0)) + sum(numbers, Fraction(0)))
 
 
 def _copies(events: Sequence[Event], delta: float) -> tuple[float, float] | None:
@@ -470,137 +208,6 @@ def _different(events: Sequence[Event], delta: float) -> tuple[float, float] | N
         return None
     items = [PrivacyGuarantee(epsilon or 0.0, each) for epsilon, each in parts]
     return heterogeneous_composition(items, slack).epsilon, delta
-
-
-def _pure(events: Sequence[Event]) -> tuple[float, float] | None:
-    costs = [event.pure_cost() for event in events]
-    known = [cost for cost in costs if cost is not None]
-    return (_pure_total(events), 0.0) if len(known) == len(costs) else None
-
-
-def _pure_total(events: Sequence[Event]) -> float:
-    """Return the sum of the pure costs of events that have one: exact, and rounded up once.
-
-    The cost of noise on a lattice is a quotient. If every quotient were rounded up, ten tenths would exceed 1.
-    """
-    laplace = Counter(event for event in events if isinstance(event, DiscreteLaplace))
-    others = [event.pure_cost() or 0.0 for event in events if not isinstance(event, DiscreteLaplace)]
-    if not laplace:
-        return sum_up(others)
-    quotients = [count * event.exact_pure_cost() for event, count in laplace.items()]
-    if len(quotients) > _MOST_QUOTIENTS:
-        return sum_up([*others, *(up(quotient) for quotient in quotients)])
-    numbers = (Fraction(cost) * count for cost, count in Counter(others).items())
-    return up(sum(quotients, Fraction(0)) + sum(numbers, Fraction(0)))
-
-
-def pure_delta(costs: Counter[float]) -> Callable[[float], float] | None:
-    """Return the smallest total delta, as a function of epsilon, of pure releases with one or two different costs.
-
-    ``costs`` counts the releases of every cost. The worst case is randomized response, with a loss of plus or minus its
-    cost. The total loss is then A + B, two scaled binomials, and delta = sum_a P(A = a) D(epsilon - a), where D is the
-    profile of B. The form D(x) = integral over t > x of e^(x - t) P(B > t) has no cancellation. Values are raised by
-    more than their rounding error (docs/proofs/composition.md). None for unsupported costs.
-
-    Examples
-    --------
-    >>> from collections import Counter
-    >>> from dpstats.privacy.totals import pure_delta
-    >>> delta = pure_delta(Counter({0.1: 30, 0.2: 1}))
-    >>> print(f"{delta(1.0):.8f}")
-    0.01499058
-    """
-    groups = sorted((count, cost) for cost, count in costs.items() if cost > 0 and count > 0)
-    total = sum_up(count * cost for count, cost in groups)
-    trials = sum(count for count, _ in groups)
-    if len(groups) > 2 or trials > 10**6 or any(cost > _LARGEST_COST for _, cost in groups):
-        return None
-    (few, small), (many, large) = [(0, 1.0)] * (2 - len(groups)) + groups
-    knots, masses = _response(few, small)
-    tails = np.cumsum(masses[::-1])[::-1]  # P(B >= knot)
-    # D at the knots, from the largest down, where it is 0.
-    kept, gained = math.exp(-2 * small), -math.expm1(-2 * small)
-    falls = accumulate(tails[:0:-1].tolist(), lambda d, tail: kept * d + gained * tail, initial=0.0)
-    profile = np.array(list(falls))[::-1]
-    losses, weights = _response(many, large)
-    margin = 1 + 4e-12 + 1e-14 * trials  # a logarithm of 1e-300 has an error of at most 3e-12
-
-    def delta(epsilon: float) -> float:
-        x = epsilon - 1e-15 * (epsilon + total) - losses
-        above = np.searchsorted(knots, x, side="right")  # the first knot above x
-        inside = above < knots.size
-        x, above = x[inside], above[inside]
-        gap = x - knots[above]
-        values = np.exp(gap) * profile[above] - np.expm1(gap) * tails[above]
-        return min(1.0, float(weights[inside] @ values) * margin + 1e-300)
-
-    return delta
-
-
-_LARGEST_COST = 500.0  # e^cost is a float, with room to spare
-
-
-def _response(trials: int, cost: float) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Return the losses, in increasing order, of several randomized responses, and their chances."""
-    successes = np.arange(trials + 1, dtype=np.float64)
-    masses = np.exp(_log_binomial(trials, successes, cost)) if trials else np.ones(1)
-    return (2 * successes - trials) * cost, masses
-
-
-def _pure_delta(events: Sequence[Event]) -> Callable[[float], float] | None:
-    costs = [event.pure_cost() for event in events]
-    known = Counter(cost for cost in costs if cost is not None)
-    return pure_delta(known) if known.total() == len(costs) else None
-
-
-def _responses(events: Sequence[Event], delta: float) -> tuple[float, float] | None:
-    """The optimal total of pure releases of at most two different costs."""
-    curve = _pure_delta(events) if delta > 0 else None
-    if curve is None:
-        return None
-    if curve(0.0) <= delta:
-        return 0.0, delta
-    low, high = 0.0, _pure_total(events)
-    while high - low > 1e-13 * high:
-        middle = (low + high) / 2
-        low, high = (low, middle) if curve(middle) <= delta else (middle, high)
-    return high, delta
-
-
-def _gaussian(events: Sequence[Event], delta: float) -> tuple[float, float] | None:
-    gaussians = [event for event in events if isinstance(event, Gaussian)]
-    if len(gaussians) < len(events) or not events or delta == 0:
-        return None
-    total = gaussian_total(gaussians)
-    if total.mu == 0:
-        return 0.0, 0.0
-    # The slack grows with epsilon: raise it until the profile itself certifies the answer.
-    epsilon = epsilon_of_mu(total.mu, delta)
-    for _ in range(50):
-        if total.profile(epsilon) <= delta:
-            return epsilon, delta
-        left = delta - lattice_slack(epsilon, total.total_variation)  # only tried: the profile decides
-        if left <= 0:
-            return None
-        epsilon = max(epsilon_of_mu(total.mu, left), epsilon) * (1 + 1e-12)
-    return None
-
-
-def _is_nearly_continuous(events: Sequence[Event], epsilon: float, delta: float) -> bool:
-    """Return whether the discreteness of the noise costs at most the delta that a plan reserves for it."""
-    variation = math.fsum(event.total_variation for event in events if isinstance(event, Gaussian))
-    return lattice_slack(epsilon, variation) <= LARGEST_LATTICE_SHARE * delta
-
-
-def gaussian_total(events: Sequence[Gaussian]) -> Gaussian:
-    """Return the composition of Gaussian events as a single event: the exact sum of mu^2, rounded up once."""
-    mus = Counter(event.mu for event in events)
-    square = sum((count * Fraction(mu) ** 2 for mu, count in mus.items()), Fraction(0))
-    return Gaussian(
-        root_up(square),
-        sum_up(event.total_variation for event in events),
-        neighbors=common_neighbors(list(events)),
-    )
 
 
 def _mixed(events: Sequence[Event], delta: float) -> tuple[float, float] | None:
@@ -665,35 +272,459 @@ def _single(events: Sequence[Event], delta: float) -> tuple[float, float] | None
     return high, delta
 
 
-def certifies(events: Sequence[Event], claim: PrivacyGuarantee) -> bool:
-    """Return whether the events are proved to satisfy a claimed guarantee.
+def _with_parts_of_delta(events: Sequence[Event], delta: float) -> tuple[float, float] | None:
+    """Return the total of releases that have only a profile, each at an equal part of half of delta."""
+    alone = [event for event in events if event.pure_cost() is None and event.zcdp_cost() is None]
+    alone = [event for event in alone if not isinstance(event, Approximate)]
+    if not alone or delta == 0 or any(event.curve(np.zeros(1)) is None for event in alone):
+        return None
+    part = delta / (2 * len(alone))
+    known = {event: Approximate(event.reach(part), part, neighbors=event.neighbors) for event in set(alone)}
+    found = [known.get(event, event) for event in events]
+    totals = [total for total in (_different(found, delta), _mixed(found, delta)) if total is not None]
+    return min(totals, default=None)
 
-    Unlike `compose`, this evaluates curves at the claim without inversion. So it accepts a calibration that ends
-    exactly at the claim.
-    """
-    if events and common_neighbors(events) is not claim.neighbors:
-        return False
-    pure = _pure(events)
-    if pure is not None and pure[0] <= claim.epsilon:
-        return True
-    if claim.delta == 0:
-        return False
+
+# Gaussian releases
+
+
+def gaussian_total(events: Sequence[Gaussian]) -> Gaussian:
+    """Return the composition of Gaussian events as a single event: the exact sum of mu^2, rounded up once."""
+    mus = Counter(event.mu for event in events)
+    square = sum((count * Fraction(mu) ** 2 for mu, count in mus.items()), Fraction(0))
+    return Gaussian(
+        root_up(square),
+        sum_up(event.total_variation for event in events),
+        neighbors=common_neighbors(list(events)),
+    )
+
+
+def _gaussian(events: Sequence[Event], delta: float) -> tuple[float, float] | None:
     gaussians = [event for event in events if isinstance(event, Gaussian)]
-    if len(gaussians) == len(events) and gaussian_total(gaussians).profile(claim.epsilon) <= claim.delta:
-        return True
-    curve = _pure_delta(events)
-    if curve is not None and curve(claim.epsilon) <= claim.delta:
-        return True
-    mixed = _mixed(events, claim.delta)
-    return mixed is not None and mixed[0] <= claim.epsilon
+    if len(gaussians) < len(events) or not events or delta == 0:
+        return None
+    total = gaussian_total(gaussians)
+    if total.mu == 0:
+        return 0.0, 0.0
+    # The slack grows with epsilon: raise it until the profile itself certifies the answer.
+    epsilon = epsilon_of_mu(total.mu, delta)
+    for _ in range(50):
+        if total.profile(epsilon) <= delta:
+            return epsilon, delta
+        left = delta - lattice_slack(epsilon, total.total_variation)  # only tried: the profile decides
+        if left <= 0:
+            return None
+        epsilon = max(epsilon_of_mu(total.mu, left), epsilon) * (1 + 1e-12)
+    return None
 
 
-def covers(events: Sequence[Event], claim: PrivacyGuarantee) -> bool:
-    """Return whether a claimed guarantee covers the cost of the events, by any method."""
-    if certifies(events, claim):
-        return True
-    try:
-        total = compose(events, claim.delta)
-    except InvalidParameter:
-        return False
-    return total.neighbors is claim.neighbors and total.epsilon <= claim.epsilon
+def _is_nearly_continuous(events: Sequence[Event], epsilon: float, delta: float) -> bool:
+    """Return whether the discreteness of the noise costs at most the delta that a plan reserves for it."""
+    variation = math.fsum(event.total_variation for event in events if isinstance(event, Gaussian))
+    return lattice_slack(epsilon, variation) <= LARGEST_LATTICE_SHARE * delta
+
+
+# Pure releases of at most two costs
+
+
+def _responses(events: Sequence[Event], delta: float) -> tuple[float, float] | None:
+    """The optimal total of pure releases of at most two different costs."""
+    curve = _pure_delta(events) if delta > 0 else None
+    if curve is None:
+        return None
+    if curve(0.0) <= delta:
+        return 0.0, delta
+    low, high = 0.0, _pure_total(events)
+    while high - low > 1e-13 * high:
+        middle = (low + high) / 2
+        low, high = (low, middle) if curve(middle) <= delta else (middle, high)
+    return high, delta
+
+
+def _pure_delta(events: Sequence[Event]) -> Callable[[float], float] | None:
+    costs = [event.pure_cost() for event in events]
+    known = Counter(cost for cost in costs if cost is not None)
+    return pure_delta(known) if known.total() == len(costs) else None
+
+
+_LARGEST_COST = 500.0
+"""e^cost is a float, with room to spare."""
+
+
+def pure_delta(costs: Counter[float]) -> Callable[[float], float] | None:
+    """Return the smallest total delta, as a function of epsilon, of pure releases with one or two different costs.
+
+    ``costs`` counts the releases of every cost. The worst case is randomized response, with a loss of plus or minus its
+    cost. The total loss is then A + B, two scaled binomials, and delta = sum_a P(A = a) D(epsilon - a), where D is the
+    profile of B. The form D(x) = integral over t > x of e^(x - t) P(B > t) has no cancellation. Values are raised by
+    more than their rounding error (docs/proofs/composition.md). None for unsupported costs.
+
+    Examples
+    --------
+    >>> from collections import Counter
+    >>> from dpstats.privacy.totals import pure_delta
+    >>> delta = pure_delta(Counter({0.1: 30, 0.2: 1}))
+    >>> print(f"{delta(1.0):.8f}")
+    0.01499058
+    """
+    groups = sorted((count, cost) for cost, count in costs.items() if cost > 0 and count > 0)
+    total = sum_up(count * cost for count, cost in groups)
+    trials = sum(count for count, _ in groups)
+    if len(groups) > 2 or trials > 10**6 or any(cost > _LARGEST_COST for _, cost in groups):
+        return None
+    (few, small), (many, large) = [(0, 1.0)] * (2 - len(groups)) + groups
+    knots, masses = _response(few, small)
+    tails = np.cumsum(masses[::-1])[::-1]  # P(B >= knot)
+    # D at the knots, from the largest down, where it is 0.
+    kept, gained = math.exp(-2 * small), -math.expm1(-2 * small)
+    falls = accumulate(tails[:0:-1].tolist(), lambda d, tail: kept * d + gained * tail, initial=0.0)
+    profile = np.array(list(falls))[::-1]
+    losses, weights = _response(many, large)
+    margin = 1 + 4e-12 + 1e-14 * trials  # a logarithm of 1e-300 has an error of at most 3e-12
+
+    def delta(epsilon: float) -> float:
+        x = epsilon - 1e-15 * (epsilon + total) - losses
+        above = np.searchsorted(knots, x, side="right")  # the first knot above x
+        inside = above < knots.size
+        x, above = x[inside], above[inside]
+        gap = x - knots[above]
+        values = np.exp(gap) * profile[above] - np.expm1(gap) * tails[above]
+        return min(1.0, float(weights[inside] @ values) * margin + 1e-300)
+
+    return delta
+
+
+def _response(trials: int, cost: float) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Return the losses, in increasing order, of several randomized responses, and their chances."""
+    successes = np.arange(trials + 1, dtype=np.float64)
+    masses = np.exp(_log_binomial(trials, successes, cost)) if trials else np.ones(1)
+    return (2 * successes - trials) * cost, masses
+
+
+# Loss distributions
+
+
+def _by_loss_distributions(
+    events: Sequence[Event], delta: float, ceiling: float
+) -> list[tuple[float, float]]:
+    """The totals through loss distributions. Refine the grid while this lowers the total considerably."""
+    totals: list[tuple[float, float]] = []
+    ceiling = min(ceiling, _LARGEST_COST * (1 - 1e-9))
+    while True:
+        epsilon = loss_distribution_epsilon(events, delta, ceiling)
+        if epsilon is None or epsilon > ceiling:
+            return totals
+        totals.append((epsilon, delta))
+        if epsilon > ceiling / 2 or epsilon == 0:
+            return totals
+        ceiling = epsilon
+
+
+SMALLEST_DELTA = 1e-12
+"""Below this the rounding error of the transforms is not small compared with delta."""
+_LARGEST_EPSILON = 500.0
+"""Above it, exponentials of losses overflow."""
+_NEGLIGIBLE_SHARE = 1e-4
+"""Largest fraction of the total from basic composition."""
+_MOST_EVENTS = 10_000
+"""Largest number of different events. More would be slow."""
+
+
+def loss_distribution_epsilon(events: Sequence[Event], delta: float, ceiling: float) -> float | None:
+    """Return an epsilon for which the events together are (epsilon, delta)-private, or None.
+
+    Every group of equal events has a discretized loss distribution that dominates it (connect the dots: Doroshenko,
+    Ghazi, Kamath, Kumar and Manurangsi 2022). The public constructors of dp_accounting build it. Convolution by fast
+    Fourier transforms is the only step without pessimistic rounding. Its rounding error is bounded and subtracted from
+    delta before epsilon is computed. If the error is not small compared with delta, the distributions are convolved
+    directly.
+
+    Parameters
+    ----------
+    events : sequence of Event
+        Gaussian events and events with a dominating curve; others make the answer None.
+    delta : float
+    ceiling : float
+        A valid epsilon already known: the grid is laid out for answers below it.
+    """
+    if not 0 < ceiling < _LARGEST_EPSILON or delta == 0:
+        return None
+    gaussians = [event for event in events if isinstance(event, Gaussian)]
+    others = Counter(event for event in events if not isinstance(event, Gaussian))
+    small = delta * _NEGLIGIBLE_SHARE / max(1, others.total())
+    if any(event.curve(np.zeros(1)) is None for event in others):
+        return None
+    # Losses beyond the reach of an event count as infinite ones.
+    reach = {event: event.reach(small) for event in others}
+    if any(not reach[event] < _LARGEST_EPSILON for event in others):
+        return None
+    mus = Counter(event.mu for event in gaussians)
+    mu = root_up(sum((count * Fraction(mu) ** 2 for mu, count in mus.items()), Fraction(0)))
+    variation = sum_up(event.total_variation for event in gaussians)
+
+    # Events too small for the grid are added by basic composition instead: epsilon to epsilon, delta to delta.
+    extra, used = 0.0, lattice_slack(ceiling, variation)  # each sum is rounded up
+    for event in sorted(others, key=_order):
+        cost = up(others[event] * Fraction(reach[event]))
+        if extra + cost > _NEGLIGIBLE_SHARE * ceiling:
+            break
+        extra = sum_up([extra, cost])
+        used = sum_up([used, up(others.pop(event) * Fraction(event.profile(reach[event])))])
+    if mu > 0 and others:
+        small = epsilon_of_mu(mu, delta / 1000)
+        if extra + small <= _NEGLIGIBLE_SHARE * ceiling:
+            extra, used, mu = sum_up([extra, small]), sum_up([used, delta / 1000]), 0.0
+    if not others or len(others) > _MOST_EVENTS:
+        return None
+    commonest = max(others, key=lambda event: (others[event], *_order(event)))
+    # The typical size of a loss. For a sampled release it is far below the reach.
+    usual = {
+        event: reach[event] if event.symmetric else min(reach[event], event.profile(0.0)) for event in others
+    }
+    step = _step([usual[event] for event in others], mu, ceiling, usual[commonest])
+    if step is None:
+        return None
+    left = -sum_up([used, -delta])
+    slack = _rounding_slack(others, reach, step, mu, ceiling)
+    answers = []
+    # Added and removed rows have the same total, unless a pair is not symmetric.
+    directions = (False,) if all(event.symmetric for event in others) else (False, True)
+    if delta >= SMALLEST_DELTA and slack < left / 2:
+        answers.append(max(_read(others, reach, mu, step, left - slack, back) for back in directions))
+    if left > 0 and slack > delta / 1000:
+        # The rounding error of transforms is too large. Convolve directly, on a smaller grid.
+        coarse = _coarse_step([usual[event] for event in others], ceiling, usual[commonest])
+        answers.append(max(convolved_epsilon(others, mu, coarse, left, reach, back) for back in directions))
+    # An answer is a logarithm. Its error is a few units in the last place, of itself and of the largest loss of a step.
+    finite = [answer for answer in answers if math.isfinite(answer)]
+    return min((sum_up([answer * (1 + 1e-13), extra]) for answer in finite), default=None)
+
+
+def _order(event: Event) -> tuple[float, str]:
+    """Order events by size, so that the grid does not depend on the order in which they are listed."""
+    return event.largest_loss(), repr(event)
+
+
+_TARGET_POINTS = 2**18
+"""Target for the points of the composed distribution, which has at most four times this number."""
+
+
+def _step(losses: list[float], mu: float, ceiling: float, aligned: float) -> float | None:
+    """Return the spacing of the grid: fine against every event, aligned with the commonest one."""
+    finest = min([*losses, mu] if mu > 0 else losses)
+    step = max(finest / 100, 2 * ceiling / _TARGET_POINTS)
+    if step > finest / 10:
+        step = max(finest / 10, ceiling / (2 * _TARGET_POINTS))
+    if step > 2 * finest:
+        return None  # rounding up to the grid would lose more than the method gains
+    return aligned / max(1, math.ceil(aligned / step))
+
+
+_PLAIN_POINTS = 8000
+"""Points of a distribution for direct convolution."""
+
+
+def _coarse_step(losses: list[float], ceiling: float, aligned: float) -> float:
+    """Return the spacing for plain convolution: a few thousand points, on every loss where that is possible."""
+    smallest = min(losses)
+    if (
+        all(abs(loss / smallest - round(loss / smallest)) < 1e-9 for loss in losses)
+        and smallest > ceiling / _PLAIN_POINTS
+    ):
+        aligned, step = smallest, smallest / max(1, math.floor(smallest * _PLAIN_POINTS / (4 * ceiling)))
+    else:
+        step = 4 * ceiling / _PLAIN_POINTS
+    return aligned / max(1, math.ceil(aligned / step))
+
+
+_UNIT_ROUNDOFF = 2.0**-53
+
+
+def _rounding_slack(
+    others: Counter[Event], reach: Mapping[Event, float], step: float, mu: float, ceiling: float
+) -> float:
+    """Bound the effect of the rounding errors of the transforms on delta.
+
+    In l2, a transform of N numbers has a relative error of at most 7 u log2 N (Higham 2002, section 24.1). A k-th power
+    of numbers of size at most 1 multiplies an error by k. A convolution with a distribution does not enlarge an error.
+    The error of a sum of at most N entries is at most sqrt(N) times the l2 error.
+    """
+    sizes = sum(count * (2 * reach[event] / step + 3) for event, count in others.items())
+    sizes += (80 * mu + 2 * ceiling) / step if mu else 0.0
+    doublings = math.log2(sizes) + 1
+    powers = sum(count * (7 * doublings + 50) for count in others.values())
+    convolutions = 21 * doublings * (len(others) + 1)
+    return math.sqrt(2 * sizes) * _UNIT_ROUNDOFF * (powers + convolutions)
+
+
+_MOST_IN_TURN = 64
+"""Largest number of distributions that are added to the total one after the other."""
+
+
+def _read(
+    others: Counter[Event], reach: Mapping[Event, float], mu: float, step: float, delta: float, back: bool
+) -> float:
+    from dp_accounting.pld import pld_pmf, privacy_loss_distribution
+
+    truncation = delta * 1e-4 / (len(others) + 2)
+    parts = []
+    if mu > 0:
+        parts.append(
+            privacy_loss_distribution.from_gaussian_mechanism(
+                1 / mu, value_discretization_interval=step, use_connect_dots=True, pessimistic_estimate=True
+            )
+        )
+    for event in sorted(others, key=_order):
+        count = others[event]
+        top = math.ceil(reach[event] / step - 1e-9)
+        grid = np.arange(-top, top + 1) * step
+        size = np.abs(grid)
+        curves = event.curve(size), event.back_curve(size)
+        curve, other = curves[::-1] if back else curves
+        assert curve is not None and other is not None
+        # In the other direction: delta(-x) = 1 - e^-x (1 - other(x)).
+        profile = np.where(grid >= 0, curve, -np.expm1(-size) + np.exp(-size) * other)
+        profile = np.minimum.accumulate(np.clip(profile, 0.0, 1.0))
+        pmf = pld_pmf.create_pmf_pessimistic_connect_dots_fixed_gap(step, -top, top, profile)
+        part = privacy_loss_distribution.PrivacyLossDistribution(pmf)
+        if count > 1:
+            part = part.self_compose(count, truncation)
+        parts.append(part)
+    # Convolving many distributions in pairs takes a hundredth of the time of adding each to a total that grows. There
+    # are as many convolutions, so `_rounding_slack` bounds the errors of both.
+    while len(parts) > _MOST_IN_TURN:
+        pairs = itertools.zip_longest(parts[::2], parts[1::2])
+        parts = [part if other is None else part.compose(other, truncation) for part, other in pairs]
+    total = functools.reduce(lambda total, part: total.compose(part, truncation), parts)
+    return float(total.get_epsilon_for_delta(delta))
+
+
+# Loss distributions without transforms
+
+
+def convolved_epsilon(
+    others: Mapping[Event, int],
+    mu: float,
+    step: float,
+    delta: float,
+    reach: Mapping[Event, float] | None = None,
+    back: bool = False,
+) -> float:
+    """Return the epsilon at ``delta`` of events with a dominating curve, and Gaussian noise of ``mu``.
+
+    Sums of products of non-negative numbers have a small relative error for any size. So a total at a delta of 1e-11 is
+    as accurate as a total at 1e-3. This is for composed distributions of up to a few thousand points.
+
+    ``reach`` are the losses up to which grids go, by default the largest; ``back`` takes all pairs in the other
+    direction.
+    """
+    reach = reach or {event: event.largest_loss() for event in others}
+    kinds = sorted(others, key=lambda event: (event.largest_loss(), repr(event)))
+    truncation = delta * 1e-4 / (sum(2 * others[kind].bit_length() for kind in kinds) + 2)
+    parts = [_discretised(kind, step, reach[kind], back).times(others[kind], truncation) for kind in kinds]
+    if mu > 0:
+        parts.append(_gaussian_losses(mu, step, truncation))
+    total = parts[0]
+    for part in parts[1:]:
+        total = total.plus(part, truncation)
+    # Relative errors of all the sums and products, generously.
+    return total.epsilon(step, delta * (1 - 1e-9))
+
+
+def _discretised(event: Event, step: float, reach: float, back: bool) -> _Losses:
+    top = int(np.ceil(reach / step - 1e-9))
+    grid = np.arange(top + 1, dtype=np.float64) * step
+    curves = event.curve(grid), event.back_curve(grid)
+    curve, other = curves[::-1] if back else curves
+    assert curve is not None and other is not None
+    return _connected(curve, other, step)
+
+
+def _gaussian_losses(mu: float, step: float, truncation: float) -> _Losses:
+    top = int(np.ceil(mu / step))
+    while gaussian_profile(top * step, mu) > truncation:
+        top += max(1, top // 4)
+    curve = np.array([gaussian_profile(size * step, mu) for size in range(top + 1)])
+    return _connected(curve, curve, step)
+
+
+_PROFILE_ROUNDING = 1e-15
+"""Added to every value of a profile: more than its rounding error, which may be one of 1 - (1 - x)."""
+
+
+def _connected(curve: NDArray[np.float64], other: NDArray[np.float64], step: float) -> _Losses:
+    """Connect the dots of the profile of a pair at losses 0, step, 2 step, ...
+
+    ``other`` is the profile in the other direction. The result has the masses of the pair with a profile that is linear
+    in e^x between the dots (Doroshenko et al. 2022, algorithm 1).
+    """
+    sizes = np.arange(curve.size) * step
+    left = -np.expm1(-sizes[:0:-1]) + np.exp(-sizes[:0:-1]) * other[:0:-1]
+    profile = np.minimum.accumulate(np.minimum(np.concatenate([left, curve]) + _PROFILE_ROUNDING, 1.0))
+    drops = np.diff(profile)
+    if drops.size == 0:
+        return _Losses(0, np.array([1 - profile[0]]), float(profile[0]))
+    masses = np.empty(profile.size)
+    masses[0] = 1 - profile[0] + drops[0] / np.expm1(step)
+    masses[1:-1] = (drops[1:] - np.exp(step) * drops[:-1]) / np.expm1(step)
+    masses[-1] = drops[-1] / np.expm1(-step)
+    return _Losses(-(curve.size - 1), np.maximum(masses, 0.0), float(profile[-1]))
+
+
+@dataclass(frozen=True)
+class _Losses:
+    """Masses of the losses (first, first + 1, ...) * step, and of an infinite loss."""
+
+    first: int
+    masses: NDArray[np.float64]
+    infinite: float
+
+    def plus(self, other: _Losses, truncation: float) -> _Losses:
+        """Return the distribution of the sum. Its far tails are moved to larger losses, which is conservative."""
+        masses = np.convolve(self.masses, other.masses)
+        infinite = self.infinite + other.infinite
+        above = np.cumsum(masses[::-1])[::-1]
+        keep = int(np.searchsorted(-above, -truncation, side="right"))  # above[keep] <= truncation
+        if 0 < keep < masses.size:
+            infinite += float(above[keep])
+            masses = masses[:keep]
+        below = np.cumsum(masses)
+        start = int(np.searchsorted(below, truncation, side="right"))
+        if 0 < start < masses.size:
+            masses = masses[start:].copy()
+            masses[0] += below[start - 1]
+        return _Losses(self.first + other.first + (start if 0 < start < below.size else 0), masses, infinite)
+
+    def times(self, count: int, truncation: float) -> _Losses:
+        """Return the distribution of the sum of ``count`` of these, by repeated doubling."""
+        total, power = None, self
+        while True:
+            if count & 1:
+                total = power if total is None else total.plus(power, truncation)
+            count >>= 1
+            if not count:
+                assert total is not None
+                return total
+            power = power.plus(power, truncation)
+
+    def epsilon(self, step: float, delta: float) -> float:
+        """Return the smallest epsilon >= 0 whose hockey-stick divergence is at most delta."""
+        losses = (self.first + np.arange(self.masses.size)) * step
+        above = self.infinite + np.cumsum(self.masses[::-1])[::-1]
+        # Compute the divergence at each loss, from the largest down: d -> e^-step d + (1 - e^-step) above. There is no
+        # subtraction, so the relative error is small, even if the divergence is small compared with the mass above.
+        kept, gained = math.exp(-step), -math.expm1(-step)
+        rises = accumulate(
+            above[:0:-1].tolist(), lambda d, mass: kept * d + gained * mass, initial=self.infinite
+        )
+        at = np.array(list(rises))[::-1]
+        index = int(np.argmax(at <= delta)) if np.any(at <= delta) else losses.size
+        if index == losses.size:
+            return float(np.inf)
+        # Below that loss: delta(loss - t) = e^-t at + (1 - e^-t) above, up to the next loss.
+        room = float(above[index] - at[index])
+        share = float(delta - at[index]) / room if room > 0 else 1.0
+        fall = -math.log1p(-share) if share < 1 else math.inf
+        return float(
+            max(0.0, float(losses[index]) - min(step, fall) * (1 - 1e-12) + 1e-15 * abs(losses[index]))
+        )

@@ -1,16 +1,6 @@
-"""Further columns of a regression: weights, offsets and exposures, with declared bounds.
+"""Base classes of regressions by noisy Newton steps, their weights and offsets, and the score on private rows.
 
-The fit by noisy Newton steps. In each stage the path queries the rows, the session adds noise, the path updates.
-
-The score of a model on private rows, which is a separate release.
-
-Proof: docs/proofs/regression.md, "Scores".
-
-Base class of the regressions of a number within public bounds: outcomes outside them, and the score.
-
-Base class of the regressions whose mean is a curve of the linear predictor, and their results for strong levels.
-
-Base class of the linear regressions: declaration, prediction, score and summary.
+Proof: docs/proofs/regression.md.
 """
 
 from __future__ import annotations
@@ -57,6 +47,10 @@ from dpstats.release.charges import state_charges
 from dpstats.release.estimator import parameters
 from dpstats.release.session import Released, Session
 
+# Weights, offsets and exposures
+
+_WITH_ARTICLE = {"weight": "a weight", "offset": "an offset", "exposure": "an exposure"}
+
 
 @parameters
 class RowColumns(Regression[SomePlan]):
@@ -90,7 +84,7 @@ class RowColumns(Regression[SomePlan]):
     def _schema(self) -> Schema:
         schema = super()._schema()
         further = tuple(
-            Column(role, getattr(self, name), parameter=name, meaning=f"{_ARTICLES[role]} for each row")
+            Column(role, getattr(self, name), parameter=name, meaning=f"{_WITH_ARTICLE[role]} for each row")
             for name, role in self._roles.items()
             if getattr(self, f"{role}_bounds") is not None
         )
@@ -154,9 +148,6 @@ class OffsetColumn(RowColumns[SomePlan]):
         return self._fit_columns(X, y, offset=offset, weights=weights)
 
 
-_ARTICLES = {"weight": "a weight", "offset": "an offset", "exposure": "an exposure"}
-
-
 def check_offset(offset: Any, n: int) -> Floats | float:
     """Return the offsets of n rows to predict for, or 0 if there are none."""
     if offset is None:
@@ -166,6 +157,8 @@ def check_offset(offset: Any, n: int) -> Floats | float:
         raise refuse_data("offset", allowed=f"{n} finite numbers, one for each row of X")
     return found
 
+
+# Noisy Newton steps
 
 _EFFECTS = {
     "offset": "coefficients may be biased",
@@ -177,7 +170,10 @@ _EFFECTS = {
 
 @parameters
 class NewtonSteps(RowColumns[RegressionPlan]):
-    """Base class of the regressions that take noisy Newton steps."""
+    """Base class of the regressions that take noisy Newton steps.
+
+    In each stage the path queries the rows, the session adds noise, and the path updates.
+    """
 
     delta: float = 1e-6
 
@@ -247,16 +243,6 @@ class NewtonSteps(RowColumns[RegressionPlan]):
         return self.plan_.is_lost(getattr(self, "_counted", self.plan_.n_samples))
 
 
-def first_path(plan: DesignPlan) -> Path | LevelsPath:
-    """Return the path of a plan before the first release."""
-    if isinstance(plan, LevelsPlan):
-        return LevelsPath(plan)
-    if isinstance(plan, LogLinearPlan):
-        return LogLinearPath(plan)
-    assert isinstance(plan, RegressionPlan)
-    return (LinearPath if plan.family == "linear" else LogisticPath)(plan)
-
-
 def read(rows: Rows, plan: DesignPlan, *, keep: bool = False) -> DesignRows:
     """Return the rows that a fit uses: all rows, or the observed ones. Raise an error for a missing entry otherwise.
 
@@ -287,6 +273,23 @@ def release(rows: DesignRows, plan: DesignPlan, session: Session) -> None:
         _walked[:] = [(plan, session.released, paths[0])]
 
 
+def first_path(plan: DesignPlan) -> Path | LevelsPath:
+    """Return the path of a plan before the first release."""
+    if isinstance(plan, LevelsPlan):
+        return LevelsPath(plan)
+    if isinstance(plan, LogLinearPlan):
+        return LogLinearPath(plan)
+    assert isinstance(plan, RegressionPlan)
+    return (LinearPath if plan.family == "linear" else LogisticPath)(plan)
+
+
+def of_draw(released: Any, draw: int) -> Any:
+    """Return the released values of one draw."""
+    if isinstance(released, Mapping):
+        return {name: values[draw] for name, values in released.items()}
+    return released[draw]
+
+
 _walked: list[tuple[DesignPlan, Released, Any]] = []
 """The last release, and its path: public numbers, from which a report need not compute the path again."""
 
@@ -303,14 +306,10 @@ def walked(released: Released, plan: DesignPlan) -> Any:
     return path
 
 
-def of_draw(released: Any, draw: int) -> Any:
-    """Return the released values of one draw."""
-    if isinstance(released, Mapping):
-        return {name: values[draw] for name, values in released.items()}
-    return released[draw]
+# Scores, which are separate releases
 
-
-_BITS = 30
+_SCORE_BITS = 30
+"""Residuals, outcomes and their squares are whole multiples of two to minus this power."""
 MEANS, SQUARES, CORRECT = "means", "squares", "share that is right"
 VARIATION = "residuals and outcomes"
 
@@ -318,9 +317,9 @@ VARIATION = "residuals and outcomes"
 def variation_plan(n: int, epsilon: float, delta: float) -> ReleasePlan:
     """Return the plan of releasing means and squares of residuals and outcomes, each in [-1, 1], of n rows."""
     norm = "l2" if delta > 0 else "l1"
-    weight = free_weight(FREE_SQUARES, _BITS) if delta > 0 else FREE_SQUARES_L1
-    step, unit = 2.0**-_BITS / n, 2.0**_BITS
-    moved = box_movement((1.0, weight), 2**_BITS, norm)
+    weight = free_weight(FREE_SQUARES, _SCORE_BITS) if delta > 0 else FREE_SQUARES_L1
+    step, unit = 2.0**-_SCORE_BITS / n, 2.0**_SCORE_BITS
+    moved = box_movement((1.0, weight), 2**_SCORE_BITS, norm)
     both = math.sqrt(2 * moved) if delta > 0 else 2 * moved
     moved_units = both / unit * (1 + 1e-12)
     blocks = (StageBlock(MEANS, 2, step, unit), StageBlock(SQUARES, 2, step, unit / weight))
@@ -328,24 +327,13 @@ def variation_plan(n: int, epsilon: float, delta: float) -> ReleasePlan:
     return ReleasePlan(additive_stages([item], epsilon, delta), PrivacyGuarantee(epsilon, delta), n, 2)
 
 
-def accuracy_plan(n: int, epsilon: float, delta: float) -> ReleasePlan:
-    """Return the plan of releasing the number of correct predictions for n rows."""
-    item = Integers(CORRECT, 1, 2.0**-_BITS / n, 1 << _BITS, 1 << _BITS)
-    return ReleasePlan(additive_stages([item], epsilon, delta), PrivacyGuarantee(epsilon, delta), n, 1)
-
-
 def release_variation(plan: ReleasePlan, session: Session, residuals: Floats, outcomes: Floats) -> None:
     """Release moments of residuals and outcomes, clipped to [-1, 1]. A residual that overflows to NaN counts as 1."""
     known = np.where(np.isnan(residuals), 1.0, residuals)
     both = np.clip(np.stack([known, outcomes], axis=1), -1.0, 1.0)
-    steps = as_int64(np.rint(both * 2.0**_BITS))
-    squares = steps * steps >> _BITS
+    steps = as_int64(np.rint(both * 2.0**_SCORE_BITS))
+    squares = steps * steps >> _SCORE_BITS
     session.add(VARIATION, {MEANS: steps.sum(axis=0), SQUARES: squares.sum(axis=0)})
-
-
-def release_accuracy(plan: ReleasePlan, session: Session, right: NDArray[np.bool_]) -> None:
-    """Release the number of correct predictions."""
-    session.add(CORRECT, np.array([np.count_nonzero(right) << _BITS]))
 
 
 def determination(released: Any) -> float:
@@ -356,6 +344,20 @@ def determination(released: Any) -> float:
         return math.nan
     # Residuals are clipped at twice the half-width, so their squares are in units of 4.
     return float(np.clip(1 - 4 * max(float(squares[0]), 0.0) / total, -1e6, 1.0))
+
+
+def accuracy_plan(n: int, epsilon: float, delta: float) -> ReleasePlan:
+    """Return the plan of releasing the number of correct predictions for n rows."""
+    item = Integers(CORRECT, 1, 2.0**-_SCORE_BITS / n, 1 << _SCORE_BITS, 1 << _SCORE_BITS)
+    return ReleasePlan(additive_stages([item], epsilon, delta), PrivacyGuarantee(epsilon, delta), n, 1)
+
+
+def release_accuracy(plan: ReleasePlan, session: Session, right: NDArray[np.bool_]) -> None:
+    """Release the number of correct predictions."""
+    session.add(CORRECT, np.array([np.count_nonzero(right) << _SCORE_BITS]))
+
+
+# Base classes by the kind of outcome
 
 
 class BoundedOutcome(RegressorMixin, Regression[SomePlan]):

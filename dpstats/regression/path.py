@@ -1,19 +1,6 @@
-"""Public algebra of a noisy Newton step: pool and invert noisy curvatures, and compute the remaining error.
+"""The path of a fit by noisy Newton steps: from releases to the next query, and from the last one to the estimate.
 
-The functions use only released values, so nothing here is private.
-
-The path of a fit: from the releases to the next query, and from the last release to the estimate.
-
-A path uses only released values, so it is public. The release and the report replay the same path, stage by stage.
-
-The algorithm:
-
-1. Center the rows, and whiten them by the directions of the centered rows.
-2. Bound the rows in these coordinates.
-3. Take a few noisy Newton steps. Each releases a gradient and, without additional privacy cost, the curvature.
-4. Before the last step, whiten again with the curvature estimated so far.
-
-Source: inference.md of the design, section 5. Proof: docs/proofs/regression.md.
+Proof: docs/proofs/regression.md.
 """
 
 from __future__ import annotations
@@ -59,8 +46,7 @@ from dpstats.regression.rows import (
     coordinates,
 )
 
-_KNOWN = 0.02
-"""Eigenvalues below this fraction of a typical one are too small to show the scale of a direction."""
+# Noisy curvatures
 
 
 @dataclass(frozen=True, eq=False)
@@ -146,6 +132,10 @@ def pooled(parts: list[Curvature], doubts: list[float]) -> Curvature:
     return Curvature(np.asarray(mean), np.asarray(variance))
 
 
+_LEAST_EIGENVALUE = 0.02
+"""Eigenvalues below this fraction of a typical one are too small to show the scale of a direction."""
+
+
 @dataclass(frozen=True, eq=False)
 class Inverse:
     """Inverse of a curvature in its eigenvectors: estimated and raised eigenvalues, and the noise of an entry.
@@ -194,7 +184,7 @@ class Inverse:
 
     def unknown(self, spread: float) -> Floats:
         """Return the covariance of unknown coefficients whose linear predictor has this standard deviation."""
-        size = spread**2 / len(self.known) / np.maximum(self.known, _KNOWN * self.common)
+        size = spread**2 / len(self.known) / np.maximum(self.known, _LEAST_EIGENVALUE * self.common)
         return (self.vectors * size) @ self.vectors.T
 
     def error_after(
@@ -216,7 +206,7 @@ class Inverse:
         if mistake is not None:
             turned = (self.vectors.T @ mistake @ self.vectors) / self.raised[:, None]
             left += turned @ old @ turned.T
-        size = np.maximum(self.known, _KNOWN * self.common)
+        size = np.maximum(self.known, _LEAST_EIGENVALUE * self.common)
         most, now = size @ np.diagonal(old), size @ np.diagonal(left)
         if now > most:
             left *= most / now
@@ -238,21 +228,7 @@ def positive(matrix: Floats) -> Floats:
     return np.asarray((vectors * np.maximum(values, 0.0)) @ vectors.T)
 
 
-QUANTILE = 0.75
-"""Level of the quantile of the row norms that is a typical norm."""
-_SHAPE = 5.0
-"""Required ratio of the shape of the rows to the noise of their directions."""
-_LEVERAGES = np.geomspace(1.0, MOST_LEVERAGE, 121)
-_ROUNDING = 1e-12
-"""Rounding error of a variance, over the largest variance of all coefficients in half-widths."""
-_FAR, WIDEST = 3.0, 12.0
-"""A threshold is this many standard deviations of the error of a far row, if noise permits, up to the widest one."""
-_LEARNED = 0.1
-"""A slope is not identified if its error variance is above this fraction of the variance unknown before the fit."""
-NEGLIGIBLE = 1e-3
-"""Planned noise over the standard error, below which rows and residuals need not be cut."""
-_CATALAN = (1, 1, 2, 5, 14)
-"""Even moments of a random symmetric matrix. Repeated steps with the same curvature error accumulate like these."""
+# Paths
 
 
 @dataclass(frozen=True, eq=False)
@@ -356,8 +332,32 @@ class Seen:
         return Seen(back @ self.b, turned @ self.gradient, even * self.noise, curvature)
 
 
+QUANTILE = 0.75
+"""Level of the quantile of the row norms that is a typical norm."""
+_SHAPE_OVER_NOISE = 5.0
+"""Required ratio of the shape of the rows to the noise of their directions."""
+_LEVERAGES = np.geomspace(1.0, MOST_LEVERAGE, 121)
+"""Bounds of rows, over their upper quartile, that are considered."""
+_FAR, WIDEST = 3.0, 12.0
+"""A threshold is this many standard deviations of the error of a far row, if noise permits, up to the widest one."""
+NEGLIGIBLE = 1e-3
+"""Planned noise over the standard error, below which rows and residuals need not be cut."""
+_CATALAN = (1, 1, 2, 5, 14)
+"""Even moments of a random symmetric matrix. Repeated steps with the same curvature error accumulate like these."""
+_VARIANCE_ROUNDING = 1e-12
+"""Rounding error of a variance, over the largest variance of all coefficients in half-widths."""
+
+
 class Path(ABC):
-    """Everything that a fit has learned from its releases so far."""
+    """Everything that a fit has learned from its releases so far.
+
+    A path uses only released values, so it is public. The release and the report replay the same path, stage by stage:
+
+    1. Center the rows, and whiten them by the directions of the centered rows.
+    2. Bound the rows in these coordinates.
+    3. Take a few noisy Newton steps. Each releases a gradient and, without additional privacy cost, the curvature.
+    4. Before the last step, whiten again with the curvature estimated so far.
+    """
 
     _centers_outcome = False
     _averaged = STEPS
@@ -522,7 +522,7 @@ class Path(ABC):
         noise = self._std(DIRECTIONS, f"{CURVATURE}, diagonal") * math.sqrt(2 * self.d) * self.d
         longest = float(np.max(middles[seen > 0], initial=0.0))
         for end in ends[ends < 2 * longest][::-1]:
-            if float(seen @ np.minimum((middles / end) ** 2, 1.0)) >= _SHAPE * noise:
+            if float(seen @ np.minimum((middles / end) ** 2, 1.0)) >= _SHAPE_OVER_NOISE * noise:
                 self.least = float(end)
                 return
 
@@ -743,7 +743,7 @@ class Path(ABC):
         for cov in (*covariances, unknown):
             found = matrix @ cov @ matrix.T
             # A variance is at least its rounding error.
-            least = _ROUNDING * np.abs(cov).max(initial=0.0) * np.abs(matrix).sum(axis=1) ** 2
+            least = _VARIANCE_ROUNDING * np.abs(cov).max(initial=0.0) * np.abs(matrix).sum(axis=1) ** 2
             np.fill_diagonal(found, np.maximum(np.diagonal(found), least))
             units.append(found)
         robust, model, privacy, left, unknown = units
@@ -764,6 +764,10 @@ class Path(ABC):
         )
 
 
+_LEARNED_SHARE = 0.1
+"""A slope is not identified if its error variance is above this fraction of the variance unknown before the fit."""
+
+
 def find_identified(found: Estimate, cov: NDArray[np.float64], plan: RegressionPlan) -> NDArray[np.bool_]:
     """Return whether each slope is identified, if ``cov`` is the covariance of the errors.
 
@@ -772,5 +776,5 @@ def find_identified(found: Estimate, cov: NDArray[np.float64], plan: RegressionP
     coefficients, so their remaining error is known less well.
     """
     left, error, unknown = (np.diagonal(part) for part in (found.left, cov, found.unknown))
-    hidden = (2 * left > error) & (error > _LEARNED * unknown)
+    hidden = (2 * left > error) & (error > _LEARNED_SHARE * unknown)
     return ~hidden[int(plan.design.intercept) :] & (not plan.is_lost(found.rows))

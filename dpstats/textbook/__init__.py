@@ -6,10 +6,10 @@ teach, to compare, and to reproduce a theorem.
 
 from dpstats.textbook.error_bounds import build_net
 from dpstats.textbook.functional_mechanism import FunctionalMechanismRegression
+from dpstats.textbook.inner_products import StagedInnerProductTest
 from dpstats.textbook.iterative_construction import IterativeConstruction
 from dpstats.textbook.net_mechanism import NetMechanism, SmallDB
 from dpstats.textbook.online_multiplicative_weights import OnlineMultiplicativeWeights
-from dpstats.textbook.inner_products import StagedInnerProductTest
 
 __all__ = [
     "FunctionalMechanismRegression",
