@@ -1,13 +1,6 @@
 """Private correlations: Kendall's tau, without bounds, and Pearson's of shrunk rows.
 
-The concordance of the rows of two columns is counted by order, in time n log n for n rows.
-
-The sum over rows l of sign(x_k - x_l) sign(y_k - y_l) needs no pairs of rows. Sort rows by (x, y), and by (y, x). Row k
-has places p and q in the two orders, and c rows are before it in both. The sum is then
-
-    n + 4 c - 2 (p + q) - (ties in x) - (ties in y) + (ties in both),
-
-where a row is also a tie of itself. Proof: docs/proofs/kendall.md.
+Proof: docs/proofs/kendall.md.
 """
 
 from __future__ import annotations
@@ -38,6 +31,15 @@ from dpstats.privacy.stages import Block
 from dpstats.release.additive import JointIntegers, additive_stages
 from dpstats.release.estimator import HasMissingCodes, PrivateEstimator, parameters
 from dpstats.release.session import Released, Session
+
+# Concordance in time n log n for n rows
+#
+# The sum over rows l of sign(x_k - x_l) sign(y_k - y_l) needs no pairs of rows. Sort rows by (x, y), and by (y, x). Row
+# k has places p and q in the two orders, and c rows are before it in both. The sum is then
+#
+#     n + 4 c - 2 (p + q) - (ties in x) - (ties in y) + (ties in both),
+#
+# where a row is also a tie of itself.
 
 Integers = NDArray[np.int64]
 
@@ -86,6 +88,9 @@ def smaller_predecessors(order: Integers) -> Integers:
 
 
 Floats = NDArray[np.float64]
+
+
+# Correlations
 
 STAGE, CONCORDANCE, SQUARES = "rank correlations", "concordance", "squared concordance of rows"
 SQUARES_WEIGHT = 0.1
@@ -157,7 +162,6 @@ def plan_concordance(n: int, d: int, guarantee: PrivacyGuarantee) -> Correlation
 
 
 AnyPlan = CorrelationPlan | ShrunkCorrelationPlan
-
 ESTIMANDS = ("clipped", "population")
 _FEW_ROWS = 50
 

@@ -1,7 +1,4 @@
-"""Base classes of the private regressions: how they fit, and what they report about coefficients.
-
-The picture of a regression: its coefficients with intervals.
-"""
+"""Base classes of the private regressions: how they fit, and what they report about coefficients."""
 
 from __future__ import annotations
 
@@ -45,7 +42,6 @@ from dpstats.release.estimator import HasMissingCodes, PrivateEstimator, paramet
 
 Transform = Callable[[Any], Any]
 SomePlan = TypeVar("SomePlan", bound=DesignPlan)
-
 INTERCEPT = "Intercept"
 _MANY_OBSERVED = 15.0
 """Standard deviations of its noise from which the number of observed rows is large enough for intervals to hold."""
@@ -661,6 +657,8 @@ class Regression(HasEstimates, PrivateEstimator[SomePlan], HasMissingCodes, ABC)
     def _of_formula(cls, described: Any, given: dict[str, Any]) -> Self:
         return cls(x_bounds=described.x_bounds, fit_intercept=described.has_intercept, **given)
 
+
+# The picture: coefficients with intervals
 
 _MOST_COEFFICIENTS = 40
 

@@ -1,18 +1,6 @@
-"""Private logistic regression: maximum likelihood by noisy Newton steps in whitened coordinates.
+"""Private logistic, count and gamma regressions, by noisy Newton steps in whitened coordinates.
 
-Proof: docs/proofs/regression.md.
-
-Base class of the log-linear regressions: the mean outcome is exp(linear predictor), times an exposure.
-
-Proof: docs/proofs/log-linear.md.
-
-Private regression of counts: Poisson, quasi-Poisson and negative binomial models.
-
-Proof: docs/proofs/log-linear.md.
-
-Private regression of positive amounts: the gamma model with a logarithmic link.
-
-Proof: docs/proofs/log-linear.md.
+Proofs: docs/proofs/regression.md, docs/proofs/log-linear.md.
 """
 
 from __future__ import annotations
@@ -49,6 +37,8 @@ from dpstats.regression.two_valued import derivative
 from dpstats.release.charges import state_charges
 from dpstats.release.estimator import parameters
 from dpstats.release.session import Released
+
+# Logistic regression
 
 _SEPARATED = (
     "Warning: coefficients still grew at the last step, and their intervals may miss. The rows may be nearly "
@@ -302,6 +292,8 @@ def _check_declared(codes: NDArray[np.int64]) -> Floats:
     return np.where(codes > 1, np.nan, codes)
 
 
+# Log-linear regressions: the mean outcome is exp(linear predictor), times an exposure
+
 _CUT = 0.7
 """Move of the intercept by outcomes outside their bounds, in standard errors, of which a note tells."""
 
@@ -488,8 +480,6 @@ class LogLinearRegression(BoundedOutcome[RegressionPlan], CurvedRegression):
 
 _RARE = 0.25
 """Mean count below which most positive counts are 1."""
-
-
 _LARGEST = 1e100
 """Limit for the overdispersion. Within it, inverse squares of weights are finite."""
 

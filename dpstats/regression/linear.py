@@ -1,6 +1,4 @@
-"""The linear regression whose rows may have labels of declared factors.
-
-Private linear regression: least squares by noisy Newton steps in whitened coordinates.
+"""Private linear regression: least squares by noisy Newton steps in whitened coordinates, and declared factors.
 
 Proof: docs/proofs/regression.md.
 """
@@ -46,6 +44,8 @@ from dpstats.regression.plan import RegressionPlan, regression_plan
 from dpstats.regression.sufficient import GAUSSIAN_MOMENTS, describe_moments, read_moments, report_moments
 from dpstats.release.estimator import parameters
 from dpstats.release.session import Released, Session
+
+# Rows with labels of declared factors
 
 RARE = 0.01
 """Fraction of the rows that a level of a formula may have if none is declared."""
@@ -307,6 +307,8 @@ def _find_level(label: Any, levels: Categories, which: str) -> int:
         raise refuse(which, given=label, allowed=f"a declared level ({show_names(levels.values)})")
     return code
 
+
+# The estimator
 
 _HIDDEN, _HIDDEN_LEVEL = 1.0, 0.7
 """Bias of a slope and of the intercept, in standard errors, that a note names: intervals of level 0.95 then cover 0.83

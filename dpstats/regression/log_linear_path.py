@@ -1,13 +1,6 @@
-"""Public functions of a log-linear path, over the linear predictor, under a working distribution.
+"""The path of a log-linear regression: estimating equations with bounded rows and clipped residuals.
 
-Source: breadth.md of the design, section 3.3. Proof: docs/proofs/log-linear.md.
-
-The path of a log-linear regression: estimating equations with bounded rows and clipped residuals.
-
-The mean is exp(linear predictor). The working distribution of a family gives weights, clipping thresholds, the expected
-clipped residual, which a step subtracts, and the curvature. Everything is public: it depends on released values only.
-
-Source: breadth.md of the design, section 3.3. Proof: docs/proofs/log-linear.md.
+Proof: docs/proofs/log-linear.md.
 """
 
 from __future__ import annotations
@@ -46,6 +39,8 @@ from dpstats.regression.path import NEGLIGIBLE, WIDEST, Curvature, Estimate, pos
 from dpstats.regression.plan import LAST_NORMS, NORMS, STEPS, size_name, step_name, step_number
 from dpstats.regression.rows import CURVATURE, GRADIENT, MEAT, OUTSIDE, SIZE, coordinates
 from dpstats.regression.two_valued import FLOORS, LARGEST_EFFECT, LastStep, LevelPath
+
+# Public functions over the linear predictor, under a working distribution
 
 _NEAR = 2.5
 FAR = 8.0
@@ -210,6 +205,12 @@ def expect_sizes(
     return share @ (tables.weights * (1 - tables.above)), share @ (tables.weights * tables.above)
 
 
+# The path
+#
+# The mean is exp(linear predictor). The working distribution of a family gives weights, clipping thresholds, the
+# expected clipped residual, which a step subtracts, and the curvature. Everything is public: it depends on released
+# values only.
+
 _WIDTHS = (1.25, 1.5, 1.75, 2.0, 2.25, 2.5, 3.0, 3.5, 4.0, 5.0, 6.0, 7.0, 8.0)
 """Clipping thresholds that a step chooses from, in standard deviations."""
 _FIRST_WIDTH = 2.0
@@ -246,8 +247,6 @@ _PARTS = np.linspace(0.0, 1.0, 101)
 """Parts of the outcomes beyond their bound under the working distribution that may be clipped."""
 _START_ERROR = 0.3
 """Standard deviation of the error of the log mean at the start."""
-
-
 _UNITS = np.array([WIDER, 1.0])
 """Both numbers of the calibration are in units of the shorter reach."""
 

@@ -1,17 +1,4 @@
-"""Families of log-linear models: the working distribution of an outcome, given its mean. All of it is public.
-
-A family defines the weights of the estimating equations, and where residuals are clipped. Standard errors do not assume
-that the distribution holds: they use the released meat of the sandwich estimator.
-
-Source: breadth.md of the design, section 3.
-
-The queries of a log-linear regression: sums over rows of functions of the outcome and of the linear predictor.
-
-The functions are public tables over the linear predictor, computed from released values. A row looks them up alone, by
-arithmetic that rounds in the same way on every processor.
-
-The plan of a log-linear regression: its stages and their fractions of the privacy budget.
-"""
+"""Families, queries and the plan of log-linear regressions. All of it is public."""
 
 from __future__ import annotations
 
@@ -68,6 +55,11 @@ from dpstats.regression.rows import (
     weighted_integers,
 )
 from dpstats.release.additive import Integers, JointIntegers
+
+# Families: the working distribution of an outcome, given its mean
+#
+# A family defines the weights of the estimating equations, and where residuals are clipped. Standard errors do not
+# assume that the distribution holds: they use the released meat of the sandwich estimator.
 
 Dispersion = tuple[Any, Any]
 """phi and alpha of the variance phi mu + alpha mu^2. Numbers, or arrays that broadcast with the means."""
@@ -225,9 +217,13 @@ def make_family(name: str, overdispersion: float = 1.0) -> Family:
     return Gamma() if name == GAMMA else Counts(overdispersion)
 
 
+# Queries: sums over rows of functions of the outcome and of the linear predictor
+#
+# The functions are public tables over the linear predictor, computed from released values. A row looks them up alone,
+# by arithmetic that rounds in the same way on every processor.
+
 SIZE_CLIP = 4.0
 """Absolute residuals are clipped at four standard deviations of the working distribution."""
-
 EXCESS, TILT = "excess", "tilt of the excess"
 WIDER = 2.0
 """Ratio of the two reaches of the excess, beyond the clipping threshold."""
@@ -406,17 +402,16 @@ class Excess(LogLinear):
         }
 
 
-RATES, CALIBRATION = "rates", "calibration"
+# The plan: stages and their fractions of the privacy budget
 
+RATES, CALIBRATION = "rates", "calibration"
 _SHARES = {ROWS: 0.01, WEIGHT: 0.01, OFFSETS: 0.01, CENTER: 0.03, DIRECTIONS: 0.08, CALIBRATION: 0.10}
 _EARLY = (0.04, 0.06)
 """Fractions of mu^2. The remainder is for the last two steps, whose coefficients are averaged."""
 _THIRD = 0.4
 """Fraction of this remainder for the third step."""
-
 TILT_WEIGHT = math.sqrt((1 - (1 - 1 / WIDER) ** 2) / 3)
 """Weight of the tilt of the excess. Up to this weight a row moves both by no more than sqrt(1 + weight^2)."""
-
 _BINS = 24
 _ROUNDING = 0.51  # rounding error of a number, in steps: half a step plus floating-point error
 

@@ -1,6 +1,4 @@
-"""Linear regressions with one release: coefficients, errors and identification, from noisy second moments.
-
-Linear regression from sufficient statistics: the second moments of (1, x, y), released together once.
+"""Linear regression from sufficient statistics: the second moments of (1, x, y), released together once.
 
 Proof: docs/proofs/sufficient-statistics.md.
 """

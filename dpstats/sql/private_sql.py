@@ -1,6 +1,4 @@
-"""Declarations: public tables, keys, units, and what is known of columns. A wrong one is refused by its name.
-
-Private SQL: counts, sums, means and spreads of queries with joins, each one release.
+"""Private SQL: counts, sums, means and spreads of queries with joins, each one release.
 
 Proofs: docs/proofs/elastic-sensitivity.md, docs/proofs/truncated-sums.md, docs/proofs/several-aggregates.md.
 """
@@ -40,6 +38,8 @@ from dpstats.sql.quantiles import QuantileAnswers
 from dpstats.sql.query import AS_DECLARED, Query, Several
 from dpstats.sql.scope import Known, read_period, same_type
 from dpstats.sql.several import PrivateAnswers
+
+# Declarations, of which a wrong one is refused by its name
 
 
 @dataclass(frozen=True)
@@ -191,6 +191,9 @@ def _check_path(name: str, tables: Mapping[str, BaseTable]) -> None:
             allowed="lead to a private table with a unit",
             remedy=f"Give the column of the unit as unit[{last.name!r}].",
         )
+
+
+# Answers
 
 
 class PrivateSQL(Releasing):

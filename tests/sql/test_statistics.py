@@ -167,6 +167,6 @@ def test_tables_of_another_engine_are_refused(tmp_path: Path, monkeypatch: pytes
     connection = duckdb.connect()
     connection.execute("CREATE TABLE t AS SELECT 1 AS a")
     # An attached lake or SQLite file needs an extension, so its kind is said here.
-    monkeypatch.setattr(duckdb_engine, "_KIND", "SELECT 'ducklake'")
+    monkeypatch.setattr(duckdb_engine, "_DATABASE_KIND", "SELECT 'ducklake'")
     with pytest.raises(InvalidParameter, match="must be to a database of DuckDB, got one of ducklake"):
         PrivateSQL(connection, epsilon=1.0)
