@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from dpstats.means import ClippedMean
 
 # Checks of an installation
-#
+
 # Every check takes well under a second. No check reads the user's data, and no file remains.
 
 REQUIRED = (
@@ -198,7 +198,7 @@ def _doctor(options: argparse.Namespace) -> int:
 
 
 # The demonstration: private means of the RAND Health Insurance Experiment
-#
+
 # 20,190 person-years, as shipped with statsmodels. The data are public, which is why this demonstration may show
 # non-private values next to the private ones.
 

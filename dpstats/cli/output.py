@@ -88,7 +88,7 @@ def epilog() -> str:
 
 
 # Output
-#
+
 # A file is opened before the work, and written whole or not at all.
 
 Show = Callable[[Any, dict[str, Any]], None]
@@ -297,7 +297,7 @@ def drop_stream(stream: TextIO) -> None:
 
 
 # Results that were not delivered
-#
+
 # Only released values are stored, which every reader of the answer may see. Only the user can read the file.
 
 _WAIT_SECONDS = 60.0

@@ -33,12 +33,12 @@ from dpstats.release.estimator import HasMissingCodes, PrivateEstimator, paramet
 from dpstats.release.session import Released, Session
 
 # Concordance in time n log n for n rows
-#
+
 # The sum over rows l of sign(x_k - x_l) sign(y_k - y_l) needs no pairs of rows. Sort rows by (x, y), and by (y, x). Row
 # k has places p and q in the two orders, and c rows are before it in both. The sum is then
-#
+
 #     n + 4 c - 2 (p + q) - (ties in x) - (ties in y) + (ties in both),
-#
+
 # where a row is also a tie of itself.
 
 Integers = NDArray[np.int64]

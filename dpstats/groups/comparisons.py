@@ -32,7 +32,7 @@ Floats = NDArray[np.float64]
 
 
 # Analysis of variance by public simulation
-#
+
 # The statistic is Wald's. Each group's variance is at least the pooled one, and a count close to 0 has a weight close
 # to 0. The null distribution depends on the sizes of the groups and of the noise. It is simulated: groups of the
 # released sizes, all with the released common mean, are released repeatedly with the same noise.

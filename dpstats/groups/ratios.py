@@ -176,7 +176,7 @@ def group_means_plan(
     return finest(made)
 
 
-# What estimators of ratios share
+# Base class of the estimators of ratios
 
 Floats = NDArray[np.float64]
 Plan = TypeVar("Plan", bound=RatioPlan[Any])

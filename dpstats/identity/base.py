@@ -403,7 +403,7 @@ def crossing(
 
 
 # The base class
-#
+
 # `calibrated` has the public side of a test: its plan and its calibration. A test adds its exact private integers.
 # `dpstats.release.estimator` decides when to charge.
 

@@ -26,7 +26,7 @@ from dpstats.release.noise import MAX_SCALE, check_scale
 from dpstats.release.session import Released, Session
 
 # Constants, and what each line of the algorithm computes
-#
+
 # A test of Canonne, Kamath, McMillan, Ullman and Zakynthinou (2020), for sign rows.
 
 _EXACT_FLOAT64 = 2**53

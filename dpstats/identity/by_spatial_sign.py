@@ -27,7 +27,7 @@ from dpstats.release.additive import Integers, additive_stages
 from dpstats.release.estimator import parameters
 
 # The norm of the sum of projected rows, in integers
-#
+
 # S = sum_i x_i min(1, B/||x_i||). Replacing a row moves S by at most 2B, and so its norm, in any dimension:
 # releasing ||S|| instead of S is what makes pure privacy affordable. Proof: docs/proofs/spatial-sign.md.
 
@@ -76,7 +76,7 @@ def integer_norm(S: NDArray[Any]) -> int:
 
 
 # Rows with two values in each column
-#
+
 # Whitened signs of column j are one of two integers, high_j and low_j. So replacing a row changes the sum by at most
 # sqrt(sum_j (high_j - low_j)^2). For skewed columns this is far less than twice the longest row, because no two rows
 # are both this long and opposite. Proof: docs/proofs/spatial-sign.md.
@@ -118,11 +118,11 @@ class SignBox:
 
 
 # The norm of the sum of many rows, simulated from its normal limit at one cost
-#
+
 # For x ~ N(a e, I) and any h, with u_k noncentral chi-square of k degrees and noncentrality a^2,
-#
+
 #     E[<x, e> h(|x|^2)] = a E h(u_{d+2}),    E[x_j^2 h(|x|^2)] = E h(u_{d+2}) + a^2 e_j^2 E h(u_{d+4}),
-#
+
 # so that the moments of x min(1, radius/|x|) are integrals over a line. They must be exact, because the error in the
 # mean of a row is multiplied by n in the sum.
 
@@ -172,7 +172,7 @@ def _shrunk(power: int, df: int, distance: float, radius: float) -> float:
 
 
 # The test
-#
+
 # Proof: docs/proofs/spatial-sign.md.
 
 _NORM = "norm of the sum"

@@ -44,7 +44,7 @@ from dpstats.release.estimator import HasMissingCodes, PrivateEstimator, paramet
 from dpstats.release.session import Released, Session
 
 # p-values and critical values from B null statistics, and their level
-#
+
 # p = (1 + #{null >= observed})/(B + 1) is exactly valid on average over calibrations. For one calibration, the realized
 # level has a Beta distribution (docs/intervals/identity-tests.md).
 
@@ -109,7 +109,7 @@ def realised_level(size: int, level: float, coverage: float = 0.95) -> tuple[flo
 
 
 # Null distributions, simulated once and stored
-#
+
 # The seed is fixed and independent of any user's seed. The same test of the same public size has the same critical
 # value everywhere.
 
@@ -362,7 +362,7 @@ class IdentityPlan(ReleasePlan):
 
 
 # The public side of a test
-#
+
 # This module never sees data. A test adds its public constants, and draws its exact integers for simulated data.
 
 LARGEST_N = 10**9

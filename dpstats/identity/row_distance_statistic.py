@@ -23,18 +23,18 @@ from dpstats.errors import InvalidParameter, refuse_data
 from dpstats.parallel import one_blas_thread
 
 # The statistic
-#
+
 # Let G_ij be a clipped inner product of two rows, or 0 if i = j, and r = G 1. Let w be the width of a window that
 # contains 0 and every G_ij. For k = 0..n and a_k = a0 + w k, define
-#
+
 #     f_k = sum_i r_i - 2 sum_{k largest} (r_i)_+ + 2 sum_i (-a_k - r_i)_+ ,
 #     D   = min{k : f_k <= tau0 + 2 a0 k + 2 w k (k - 1)}        (n if there is none).
-#
+
 # Replacing one row changes D by at most one. The proof (docs/proofs/row-distance.md) uses symmetry, the zero diagonal,
 # the width of the window, and that G_ij is a function of its two rows. It requires exact arithmetic, because ties in
 # floating point break it. So rows are integers. Products use floating point only if every partial sum is an exactly
 # represented integer, and everything after the products is int64.
-#
+
 # The window is [-rho, rho], or the window of `Centering`.
 
 STEP_BITS = 3
@@ -347,7 +347,7 @@ def _upper_tiles(n: int) -> Iterator[tuple[slice, slice]]:
 
 
 # Constants from the null distribution of inner products, without data
-#
+
 # Any constants are private. Good constants place tau0 near the median of f0.
 
 
@@ -373,12 +373,12 @@ def approximate_null_f0(n: int, a0: int, clipped_square: float) -> float:
 
 
 # The row-centered kernel of two-valued columns
-#
+
 #     G(x, y) = K(x, y) - g(x) - g(y) + c,  K = clip(<x, y>, -rho, rho),  g(x) = E K(x, y) over y of the null,  c = E g,
-#
+
 # all integers. If columns are skewed, g is not constant. The part of K that is a sum over single rows then hides the
 # effect that the test detects, and toward the middle counteracts it.
-#
+
 # g must be a function of the row only, **bit for bit**. Otherwise one row would change the products of others. A
 # matrix product with a vectorized exponential differed for 39 of 20,000 rows by their position in a block. So g is a
 # table of all rows, or consists of additions and multiplications of single numbers in a fixed order. Proof:

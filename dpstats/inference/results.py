@@ -465,7 +465,7 @@ def _padded(cells: Sequence[str], blank: str) -> list[str]:
     ]
 
 
-# Missing entries in words
+# Texts about missing entries
 
 
 def about_missing(
@@ -526,7 +526,7 @@ def few_observed(rows: float, noise_std: float) -> list[str]:
     ]
 
 
-# Numbers and names in words
+# Numbers and names as text
 
 
 def significant(value: float, reference: float | None = None) -> str:

@@ -104,7 +104,7 @@ def share_estimates(
 
 
 # Workloads
-#
+
 # Proof: docs/proofs/workload-answers.md.
 
 _SHOWN = 40  # rows of a summary

@@ -15,7 +15,7 @@ from dpstats.data.values import as_int64
 from dpstats.errors import attempt, refuse, show
 
 # Queries
-#
+
 # A family of queries provides the methods that mechanisms use: its size, its answers on a histogram, and the transpose.
 # A family without an explicit matrix (marginals, ranges) is another class with these methods.
 
@@ -305,7 +305,7 @@ def vc_dimension(matrix: Numbers) -> int | None:
 
 
 # Exact integer answers on histograms
-#
+
 # Mechanisms add noise to combinations of two kinds of integers, both in steps of 2^-20 rows. The answers on the data
 # are exact. The answers of a public hypothesis are rounded. Replacing a row changes an answer on the data by at most
 # `ROW`, and does not change the hypothesis.

@@ -212,7 +212,7 @@ def _spread(weights: dict[Table, NDArray[Any]], axis: int, kept: int, shape: tup
 
 
 # Residuals: the information in a table that smaller tables do not have, in exact integers
-#
+
 # With P_i = I - 11'/n_i and P_A the product of these over the attributes of A, the residual of a table x_A is P_A
 # x_A. Tables are sums of residuals: x_S = sum over A within S of the residual of A, spread evenly over the attributes
 # of S that A lacks. Proof: docs/proofs/workload-answers.md.
@@ -275,7 +275,7 @@ def share(part: Table, table: Table, shape: Sequence[int]) -> float:
 
 
 # Orthonormal contrasts: along every axis the mean, and the Helmert contrasts of the levels
-#
+
 # Consider the coefficients with a contrast in the attributes A, and the mean in all others. They are the residual of A
 # in orthonormal coordinates, times the root of the number of cells of the other attributes. Independent noise of a
 # residual is therefore independent noise of its coefficients.

@@ -39,10 +39,10 @@ from dpstats.queries.workload import FULL_TABLE
 from dpstats.release.additive import JointIntegers
 
 # Optimal precisions and their privacy cost, from sizes only
-#
+
 # Residual A has noise of variance 1/w_A in every cell. Let two rows differ in exactly the attributes B. Replacing one
 # by the other moves all residuals jointly by mu^2(B), in squared standard deviations of the noise:
-#
+
 # mu^2(B) = 2 sum_A w_A prod_A (1 - 1/n_i) (1 - (-1)^|A & B| prod_(A & B) 1/(n_i - 1)), over A with nonempty A & B.
 
 Codes = NDArray[np.int64]

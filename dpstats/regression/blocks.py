@@ -167,7 +167,7 @@ class Design:
 
 
 # Blocks of rows
-#
+
 # A fit converts its rows once, and keeps them if they are few enough. Rows are rounded to integers on a fine lattice.
 # Matrices and coefficients that multiply them are public and rounded so that the products are exact
 # (dpstats/lattice/products.py). So the contribution of a row does not depend on other rows, nor on the processor.

@@ -41,12 +41,12 @@ if TYPE_CHECKING:
     from dpstats.regression.linear_path import LinearPath
 
 # Plan of means by level
-#
+
 # A row has one level, so sums by level have the sensitivity of one sum, for rare levels too. Whitening a 0/1 column
 # instead makes its rows long if the level is rare, and loses a rare level in the noise.
-#
+
 # The stages, each with a fixed fraction of mu^2:
-#
+
 # 1. Totals of all outcomes. They give the range of most outcomes.
 # 2. Totals of the outcomes by level, clipped to this range. They give a center for each level.
 # 3. Sums of the covariates by level. Only if levels are not randomized: they give centers of the covariates.
@@ -402,7 +402,7 @@ def _sum_levels(totals: GaussianTotals, z: Floats, codes: NDArray[np.int64], blo
 
 
 # Declared factors: their cells, and the columns that code them
-#
+
 # A factor costs the noise of one sum per level, however rare the level is. Several factors are cross-classified, so
 # that a row has one cell. The means of the cells at equal covariates then give the coefficients by weighted least
 # squares.

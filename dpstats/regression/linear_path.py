@@ -414,11 +414,11 @@ def _extrapolate(width: Any, rate: float) -> Any:
 
 
 # Coefficients from a noisy matrix of second moments, and the covariance of their errors
-#
+
 # Least squares divides X'y by X'X, and here both have noise. With A + N for X'X/n and b + e for X'y/n,
-#
+
 #     (A + N)^{-1}(b + e) - theta = (A + N)^{-1}(score + e - N theta),
-#
+
 # and the covariance of the noise e - N theta depends only on theta and known numbers. On average the inverse of A + N
 # is too large, by A^{-1} E[N A^{-1} N] A^{-1} to second order. The divisor is therefore H = A + N + E[N H^{-1} N].
 # The last term is a ridge that keeps H positive for any noise, and is very small if the noise is small.
@@ -581,7 +581,7 @@ def _worst(
 
 
 # The second moments of (1, x, y): how rows are bounded, and the plan
-#
+
 # Measured from the middle of the bounds in half-widths, a row is (w, x, v y). A factor that depends on x only scales it
 # into a ball. The weights w, v and the radius of the ball are public. The ball contains rows whose columns are all half
 # a half-width from the middle ("l2"), or a third ("l1"). Most rows of most columns are inside, and noise grows with the

@@ -206,7 +206,7 @@ def expect_sizes(
 
 
 # The path
-#
+
 # The mean is exp(linear predictor). The working distribution of a family gives weights, clipping thresholds, the
 # expected clipped residual, which a step subtracts, and the curvature. Everything is public: it depends on released
 # values only.

@@ -57,7 +57,7 @@ from dpstats.regression.rows import (
 from dpstats.release.additive import Integers, JointIntegers
 
 # Families: the working distribution of an outcome, given its mean
-#
+
 # A family defines the weights of the estimating equations, and where residuals are clipped. Standard errors do not
 # assume that the distribution holds: they use the released meat of the sandwich estimator.
 
@@ -218,7 +218,7 @@ def make_family(name: str, overdispersion: float = 1.0) -> Family:
 
 
 # Queries: sums over rows of functions of the outcome and of the linear predictor
-#
+
 # The functions are public tables over the linear predictor, computed from released values. A row looks them up alone,
 # by arithmetic that rounds in the same way on every processor.
 

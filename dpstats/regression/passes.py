@@ -62,7 +62,7 @@ class Bins:
 
 
 # Passes
-#
+
 # Both kinds do the same arithmetic, entry by entry, and add up integers below 2^53 as floats, which is exact in any
 # order. A loop reads an entry once where numpy needs several operations on all rows.
 

@@ -31,17 +31,21 @@ from dpstats.regression.passes import Bins, Floats
 from dpstats.release.additive import Integers, JointIntegers
 
 # Joint sensitivities of a gradient, a Gram matrix and a meat matrix, much smaller than the sum of the three
-#
+
 # A row is u in the unit ball and v in [-1, 1]. Matrices have the Frobenius norm.
-#
+
 # * A Gram matrix alone: ||uu' - u'u''||^2 <= 2; and for u in the unit ball of l1 its entries move by 2 in l1.
+
 # * ||vu - v'u'||^2 + ||uu' - u'u''||^2/2 <= 4, the value for the gradient alone: the first linear step.
+
 # * With the meat: ||vu - v'u'||^2 + (||Iuu' - ..||^2 + ||v^2 uu' - ..||^2)/4 <= 4.25.
 #   Here I is 0 only if |v| equals its clipping threshold. If I is 1 for all rows, the bound is 4.
+
 # * With any q in [0, 1] for I, y included; the first line then is at most 4.5: ||vu - v'u'||^2 + ||quu' - ..||^2/2.
 #   Later linear steps have q = I.
+
 # * Logistic: ||vu - v'u'||^2 + 1.5 ||huu' - ..||^2 <= 4 where h = 4p(1-p) and |v| <= |y - p|.
-#
+
 # If u, v are integers divided by 2^bits, the first bound is exact. For rows that are rounded again, the rounding error
 # adds to the sensitivity.
 

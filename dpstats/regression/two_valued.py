@@ -25,7 +25,7 @@ from dpstats.regression.plan import CENTER, RATE, STEPS, RegressionPlan, step_na
 from dpstats.regression.rows import CURVATURE, GRADIENT, MEAT, LogisticStep, Outcome, coordinates
 
 # Columns with two values: their moves, their expected curvature, and what a level shows
-#
+
 # A Newton step from above lowers a log mean by at most 1, and a step toward a rate of 0 or 1 is as short. If both
 # bounds of a column are its only values, the path knows the average move of the rows at each bound. So it can take
 # the exact move instead. Everything here is post-processing of released values.

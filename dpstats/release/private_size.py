@@ -27,7 +27,7 @@ from dpstats.release.additive import Integers, additive_stages
 from dpstats.release.session import Session
 
 # Samples of complete rows
-#
+
 # The number of complete rows is released first. A random sample of them follows, of a public size, in random order.
 
 ROWS = "number of complete rows"
@@ -117,7 +117,7 @@ def _sample(X: Any, chosen: NDArray[np.intp], second: NDArray[np.intp], fill: An
 
 
 # Private numbers of rows
-#
+
 # The number of rows is private if neighboring datasets differ by one row added or removed. The plan, charge and errors
 # then do not depend on it, and no number of rows is too small.
 

@@ -148,11 +148,11 @@ def _step(description: str) -> str:
 
 
 # Receipts
-#
+
 # A receipt states the plan of a fit, its privacy cost, the released numbers, the versions and the hashes of the proof
 # pages. A check recomputes the cost from the plan's events. It cannot show that the release followed the plan, or that
 # the declared bounds did not come from the data.
-#
+
 # A signature is an HMAC with SHA-256 and a secret key. It proves that a holder of the key wrote the receipt and that it
 # has not changed since. Every holder can sign, the one who checks too: it proves nothing to a third person.
 

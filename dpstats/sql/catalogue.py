@@ -194,7 +194,7 @@ def quoted(name: str) -> str:
 
 
 # Dialects
-#
+
 # Compiled SQL is emitted from these primitives, and never from the text of a query. An engine is used if it computes
 # the checks exactly, which read no table.
 

@@ -56,7 +56,7 @@ from dpstats.sql.scope import refuse_clause
 from dpstats.sql.several import PrivateAnswers, all_answered
 
 # The data: one snapshot of a database, which runs compiled SQL only
-#
+
 # Its results are private. Frequencies come from the same snapshot as answers, and are queried once per column.
 
 Result = TypeVar("Result")

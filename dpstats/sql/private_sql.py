@@ -39,7 +39,7 @@ from dpstats.sql.query import AS_DECLARED, Query, Several
 from dpstats.sql.scope import Known, read_period, same_type
 from dpstats.sql.several import PrivateAnswers
 
-# Declarations, of which a wrong one is refused by its name
+# Declarations
 
 
 @dataclass(frozen=True)

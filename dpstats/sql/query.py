@@ -15,7 +15,7 @@ from dpstats.quantiles.grid import Grid
 from dpstats.sensitivity.elastic import Column, Relation
 from dpstats.sql.catalogue import DUCKDB, ColumnType, Dialect
 
-# Conditions on rows, of which compilation binds every literal
+# Conditions on rows
 
 COMPARISONS = ("=", "<>", "<", "<=", ">", ">=")
 
@@ -193,7 +193,7 @@ def list_columns(condition: Condition) -> list[Column]:
 
 
 # Values that are computed from columns
-#
+
 # Everything is computed in double precision, from entries that are cut to their bounds first. So a value is finite, and
 # a function of its row alone.
 

@@ -1,4 +1,4 @@
-"""From the tree of a text to columns, conditions, periods and computed values. What is not listed is refused."""
+"""From the tree of a text to columns, conditions, periods and computed values. Any other part is refused."""
 
 from __future__ import annotations
 
@@ -183,7 +183,7 @@ def is_date(node: Any) -> bool:
     )
 
 
-# What a level of a query selects from
+# The sources of a level of a query
 
 
 class Known(NamedTuple):

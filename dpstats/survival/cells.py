@@ -1,4 +1,4 @@
-"""Cells of a survival table, their sums at several levels of time, and what the estimators of survival share.
+"""Cells of a survival table, their sums at several levels of time, and the base class of the estimators.
 
 Proof: docs/proofs/survival.md.
 """
@@ -421,7 +421,7 @@ def default_bins(n_samples: int, epsilon: float, n_groups: int) -> int:
     return int(min(max(round(min(per_group, 50.0)), 8), 50))
 
 
-# What the estimators share
+# Base class of the estimators
 
 Plan = TypeVar("Plan", bound=ReleasePlan)
 MOST_ROWS = 2**31

@@ -19,11 +19,11 @@ Floats = NDArray[np.float64]
 
 
 # Shapes of the events inside bins
-#
+
 # A row that is censored inside a bin was at risk of a part of the bin's events only. The part depends on the positions
 # of the events. Let u and v be relative positions of events and of censored rows, X = sum(u - 1/2) and
 # Q = sum(v (1 - v)). With the event density 1 + b (2u - 1), the event probability of a bin is q = d/E' with
-#
+
 #     E' = E - Q r,    r = (b + q (1 - b/2))/(1 - q (1/2 - b/4)) if b > 0, otherwise b + q/(1 - q/2).
 
 PRIOR_STD = 1.2

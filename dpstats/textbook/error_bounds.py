@@ -190,7 +190,7 @@ def check_net(net: Any, size: int) -> Numbers:
 
 
 # Bounds, as printed and tightened
-#
+
 # Errors are proportions of all rows. A bound holds for all queries simultaneously, except with probability beta. A
 # bound of 1/2 or more is vacuous, because the answer 1/2 to every query has an error of at most 1/2 and needs no
 # data.

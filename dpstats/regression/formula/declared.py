@@ -22,7 +22,7 @@ from dpstats.data.values import is_missing
 from dpstats.errors import InvalidParameter, refuse, refuse_data, show, show_names
 
 # Expressions, and intervals that contain their values
-#
+
 # To bound a function, evaluate it at the endpoints of its arguments' intervals and at their points nearest to zero.
 # This is sufficient because every supported function is monotone in each argument on either side of zero. If it is
 # infinite or undefined anywhere, it is so at one of these points. A truth value is the number 1 or 0, with an

@@ -312,7 +312,7 @@ def find_cells(columns: Sequence[Column], declared: Declared, most: int) -> Form
 
 
 # Formulas
-#
+
 # formulaic parses a formula into terms. This package evaluates the terms itself. formulaic would take levels, means and
 # knots from the data, and would evaluate Python code in which a row may use other rows.
 
