@@ -61,6 +61,21 @@ def test_simultaneity_is_a_default_that_can_be_changed() -> None:
     assert not made(jointly=True).confidence_interval(simultaneous=False).simultaneous
 
 
+def test_all_columns_hold_together_only_if_that_is_asked() -> None:
+    options: dict[str, Any] = {"together": BONFERRONI, "jointly": True, "axis": 0}
+    of_columns, of_all = made(**options), made(**{**options, "axis": None})
+    # Two columns of two estimates: by default each column has the level, and if asked all four do.
+    half = stats.norm.isf(0.1 / 2 / 2) * ERROR
+    np.testing.assert_allclose(of_columns.confidence_interval(0.9).high, ESTIMATE + half, rtol=1e-9)
+    together = of_columns.confidence_interval(0.9, simultaneous=True)
+    np.testing.assert_allclose(together.high, ESTIMATE + stats.norm.isf(0.1 / 2 / 4) * ERROR, rtol=1e-9)
+    np.testing.assert_allclose(together.high, of_all.confidence_interval(0.9).high, rtol=1e-9)
+    pvalues = 2 * stats.norm.sf(abs((ESTIMATE - 0.3) / ERROR))
+    np.testing.assert_allclose(of_columns.test(0.3).pvalue, np.minimum(2 * pvalues, 1), rtol=1e-9)
+    found = of_columns.test(0.3, simultaneous=True).pvalue
+    np.testing.assert_allclose(found, np.minimum(4 * pvalues, 1), rtol=1e-9)
+
+
 def test_holms_pvalues_are_those_of_statsmodels_along_an_axis() -> None:
     from statsmodels.stats.multitest import multipletests
 

@@ -1,9 +1,4 @@
-"""``dpstats budget``: make, show and list the ledger of a privacy budget, and what it holds that was not delivered.
-
-``dpstats audit``: what recorded outputs of a release prove about its epsilon.
-
-``dpstats verify``: the checks of a receipt, in a table or in JSON.
-"""
+"""Commands about budgets: ``dpstats budget``, its ledgers, ``dpstats audit`` and ``dpstats verify``."""
 
 from __future__ import annotations
 
@@ -27,6 +22,8 @@ from dpstats.cli.options import (
 from dpstats.cli.output import VIOLATION, KeptResult, KeptResults, as_json, epilog, opened, output, tell
 from dpstats.errors import InvalidData, refuse
 from dpstats.release.receipts import Check, as_text
+
+# Ledgers
 
 _NEW = """
     ledger, path
@@ -211,6 +208,8 @@ def _time(seconds: float) -> str:
     return datetime.fromtimestamp(seconds, UTC).isoformat(timespec="seconds")
 
 
+# Audits of recorded outputs
+
 _AUDIT = """
     --epsilon EPSILON, float, required
         the claim
@@ -280,6 +279,8 @@ def _outputs(column: Any, name: str) -> Any:
     except ValueError:
         return words
 
+
+# Checks of receipts
 
 _RECEIPT = """
     file FILE, path

@@ -1,14 +1,4 @@
-"""``dpstats doctor``: checks of an installation, in a table or in JSON.
-
-Every check takes well under a second. No check reads the user's data, and no file remains.
-
-``dpstats demo``: private means of the RAND Health Insurance Experiment, with a picture and a page.
-
-20,190 person-years, as shipped with statsmodels. The data are public, which is
-why this demonstration may show non-private values next to the private ones.
-
-``dpstats simulate``: an estimator or a test on simulated data, and what the theory says.
-"""
+"""Commands without data of the user: ``dpstats doctor``, ``dpstats demo`` and ``dpstats simulate``."""
 
 from __future__ import annotations
 
@@ -33,6 +23,10 @@ if TYPE_CHECKING:
     from dpstats.inference.reports import Page
     from dpstats.inference.results import Summary
     from dpstats.means import ClippedMean
+
+# Checks of an installation
+
+# Every check takes well under a second. No check reads the user's data, and no file remains.
 
 REQUIRED = (
     "numpy",
@@ -59,7 +53,6 @@ OPTIONAL = {
     "polars": "",
 }
 """Packages and the extra of dpstats that installs each; some have none."""
-
 _DRAWS = 1000
 _FALSE_ALARM = 1e-9
 
@@ -203,6 +196,11 @@ def add_doctor(commands: Any) -> None:
 def _doctor(options: argparse.Namespace) -> int:
     return tell_checks(diagnose(options.folder), options, _BROKEN)
 
+
+# The demonstration: private means of the RAND Health Insurance Experiment
+
+# 20,190 person-years, as shipped with statsmodels. The data are public, which is why this demonstration may show
+# non-private values next to the private ones.
 
 ROWS_PER_PERSON = 5
 """Each person was enrolled for three or five years: at most five rows are theirs."""
@@ -411,6 +409,8 @@ def _demo(options: argparse.Namespace) -> None:
         raise refuse("--out", got=got, allowed="name a folder, there or to be made") from None
     tell(run(options.out))
 
+
+# Simulations
 
 _STUDY = """
     name NAME

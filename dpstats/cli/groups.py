@@ -1,11 +1,4 @@
-"""``dpstats group-means``: private means of declared or discovered groups, and how they compare.
-
-``dpstats table``: a private table of counts by one attribute or several, with tests and effects.
-
-``dpstats histogram``: private counts of declared or discovered categories, or of bins with densities.
-
-``dpstats survival``: private survival curves, with medians, restricted means and a log-rank test.
-"""
+"""Commands about groups and counts: ``dpstats group-means``, ``table``, ``histogram`` and ``survival``."""
 
 from __future__ import annotations
 

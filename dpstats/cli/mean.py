@@ -1,11 +1,4 @@
-"""``dpstats mean``: private means of columns, clipped or adaptive.
-
-``dpstats sparse-mean``: the few columns whose mean is not zero.
-
-``dpstats quantile``: private quantiles of a column, with intervals.
-
-``dpstats proportion``: the private proportion of rows with a property.
-"""
+"""Commands about columns: ``dpstats mean``, ``sparse-mean``, ``quantile`` and ``proportion``."""
 
 from __future__ import annotations
 

@@ -1,16 +1,4 @@
-"""Modules that load at their first use, and not at their import.
-
-scikit-learn imports pandas and `scipy.stats`, and uses neither for what most commands do. They would take half of the
-time of a command. A process that is not the command's own loads modules as ever.
-
-Descriptions of options in text, options that commands share, and the words of options in errors and notes.
-
-What options declare of columns, by their names: public bounds, and levels of categories.
-
-The input table of a command: delimited text from a file or from standard input, or a Parquet file.
-
-``--unit``: combines the rows of one unit, such as a person, into one row before the release.
-"""
+"""Options of commands: descriptions in text, words in errors, values, and the input table that they name."""
 
 from __future__ import annotations
 
@@ -40,9 +28,15 @@ from dpstats.errors import InvalidData, InvalidParameter, Refusal, refuse, refus
 if TYPE_CHECKING:
     from dpstats.inference.results import Summary
 
+# Modules that load at their first use
+
 
 class _Deferred(ModuleType):
-    """A module of which nothing is loaded. Its first use loads it, and it stands for the loaded one from then on."""
+    """A module of which nothing is loaded. Its first use loads it, and it stands for the loaded one from then on.
+
+    scikit-learn imports pandas and `scipy.stats`, and uses neither for what most commands do. They would take half of
+    the time of a command. A process that is not the command's own loads modules as ever.
+    """
 
     def __getattr__(self, name: str) -> Any:
         found = sys.modules.get(self.__name__)
@@ -77,6 +71,9 @@ def defer(*names: str) -> None:
     sys.meta_path.insert(0, _Finder(names))
 
 
+# The parser
+
+
 class Parser(argparse.ArgumentParser):
     """A parser that reports an error in one line, without the usage."""
 
@@ -103,9 +100,9 @@ def one_line(message: str) -> str:
     return printable(" ".join(message.splitlines()))
 
 
-# Descriptions
+# Descriptions of options
 
-_TYPES: dict[str, Callable[[str], Any]] = {
+_OPTION_TYPES: dict[str, Callable[[str], Any]] = {
     "float": float,
     "int": int,
     "path": Path,
@@ -155,8 +152,8 @@ def add_options(parser: Any, text: str, **types: Callable[[str], Any]) -> None:
             if several or len(shown) > 1:
                 given["nargs"] = "+" if several else len(shown)
         for fact in facts:
-            if fact in _TYPES:
-                given["type"] = _TYPES[fact]
+            if fact in _OPTION_TYPES:
+                given["type"] = _OPTION_TYPES[fact]
             elif fact == "required":
                 given["required"] = True
             elif fact in ("repeated", "extended"):
@@ -169,12 +166,9 @@ def add_options(parser: Any, text: str, **types: Callable[[str], Any]) -> None:
         parser.add_argument(*names, **given)
 
 
-def add_output(parser: argparse.ArgumentParser) -> None:
-    """Add the arguments for the output of the result and of remarks."""
-    add_options(parser.add_argument_group("the result"), _JSON + QUIET)
+# Options that commands share
 
-
-_JSON = """
+_JSON_OPTION = """
     --json [FILE], path or dash, const -
         write the result as JSON too; without FILE print it in place of the table
 """
@@ -182,6 +176,11 @@ QUIET = """
     --quiet
         nothing on standard error but errors
 """
+
+
+def add_output(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments for the output of the result and of remarks."""
+    add_options(parser.add_argument_group("the result"), _JSON_OPTION + QUIET)
 
 
 def add_plot(parser: argparse.ArgumentParser, what: str) -> None:
@@ -203,7 +202,7 @@ NEIGHBORS = """
     --neighbors {replace_one,add_or_remove}, default replace_one
         neighboring files: one row replaced (default), or one row added or removed. The number of rows is then private
 """
-_MISSING = {
+_MISSING_POLICIES = {
     "error": "refuse the data, the default",
     "drop": "leave its row out",
     "center": "count as the center, which is public",
@@ -225,15 +224,15 @@ def add_privacy(
     if neighbors:
         text += NEIGHBORS
     if missing:
-        words = ", ".join(f"{word}: {_MISSING[word]}" for word in missing)
+        words = ", ".join(f"{word}: {_MISSING_POLICIES[word]}" for word in missing)
         choices = "{" + ",".join(missing) + "}"
         text += f"    --missing {choices}, default error\n        what a missing entry does ({words})\n"
     add_options(parser, text)
 
 
-# Words of options
+# Words of options in errors and notes
 
-_OPTIONS = {
+_OTHER_NAMES = {
     "random_state": "seed",
     "missing_codes": "na_values",
     "confidence_level": "confidence",
@@ -247,10 +246,8 @@ _OPTIONS = {
     "n_jobs": "jobs",
 }
 """Options with another name than their parameter."""
-_ARGUMENTS = ("", "file", "ledger", "name", "query")
+_UNDASHED = ("", "file", "ledger", "name", "query")
 """Arguments without dashes."""
-_PYTHON = re.compile(r"\b([a-z]\w*)=(?:'([^']*)'|(True|None)|\{'([^']*)': ([^}]*)\})")
-_VALUES = {"[...]": "A,B,...", "(low, high)": "LOW,HIGH"}
 
 
 def in_options(error: BaseException, options: argparse.Namespace) -> str:
@@ -270,10 +267,14 @@ def in_options(error: BaseException, options: argparse.Namespace) -> str:
 
 def _option(name: str, options: argparse.Namespace) -> str | None:
     """Return the option of a parameter, if the command has it."""
-    for own in (name, _OPTIONS.get(name, "")):
-        if own in options and own not in _ARGUMENTS:
+    for own in (name, _OTHER_NAMES.get(name, "")):
+        if own in options and own not in _UNDASHED:
             return f"--{own.replace('_', '-')}"
     return None
+
+
+_PYTHON_ARGUMENT = re.compile(r"\b([a-z]\w*)=(?:'([^']*)'|(True|None)|\{'([^']*)': ([^}]*)\})")
+_SPELLED_VALUES = {"[...]": "A,B,...", "(low, high)": "LOW,HIGH"}
 
 
 def spell(text: str, options: argparse.Namespace) -> str:
@@ -292,21 +293,13 @@ def spell(text: str, options: argparse.Namespace) -> str:
             path = value.strip("'").replace(" ", "")
             return f"{option} '{key}.{path}'"
         if key:
-            return f"{option} {key}={_VALUES.get(value, value.strip(chr(39)))}"
+            return f"{option} {key}={_SPELLED_VALUES.get(value, value.strip(chr(39)))}"
         return option if constant == "True" or name == "bounds_are" else f"{option} {word or constant}"
 
-    return _PYTHON.sub(spelled, text)
+    return _PYTHON_ARGUMENT.sub(spelled, text)
 
 
-def spell_notes(table: Summary, options: argparse.Namespace) -> Summary:
-    """Return a summary whose notes name options instead of parameters."""
-    notes = [spell(note, options) for note in table.notes]
-    for words, option in _NOTED.items():
-        notes = [note.replace(words, option) for note in notes]
-    return replace(table, notes=notes)
-
-
-_NOTED = {
+_SPELLED_NOTES = {
     "random_state": "--seed",
     "missing_codes": "--na-values",
     "ClippedMean(...).fit(X).test(value=...)": "'dpstats mean --test'",
@@ -314,7 +307,22 @@ _NOTED = {
 """What notes say of Python, and what commands have."""
 
 
+def spell_notes(table: Summary, options: argparse.Namespace) -> Summary:
+    """Return a summary whose notes name options instead of parameters."""
+    notes = [spell(note, options) for note in table.notes]
+    for words, option in _SPELLED_NOTES.items():
+        notes = [note.replace(words, option) for note in notes]
+    return replace(table, notes=notes)
+
+
 # Values of options
+
+
+def given(options: argparse.Namespace, names: str, **others: str) -> dict[str, Any]:
+    """Return the values of options by the names of parameters; ``others`` are those with another name."""
+    return {
+        name: getattr(options, option) for name, option in ({n: n for n in names.split()} | others).items()
+    }
 
 
 def split_list(text: str) -> list[str]:
@@ -322,7 +330,7 @@ def split_list(text: str) -> list[str]:
     return next(csv.reader([text]), [])
 
 
-_LIST = re.compile(r"-(?:\.?\d|inf)[^,]*,.*", re.DOTALL)
+_NEGATIVE_LIST = re.compile(r"-(?:\.?\d|inf)[^,]*,.*", re.DOTALL)
 
 
 def join_lists(words: Sequence[str]) -> list[str]:
@@ -342,32 +350,16 @@ def join_lists(words: Sequence[str]) -> list[str]:
         if re.fullmatch(r"-(\d+\.?\d*|\.\d+)([eE][+-]?\d{1,3})?", word):
             word = format(Decimal(word), "f")
         option = joined[-1] if joined else ""
-        if _LIST.fullmatch(word) and option.startswith("--") and option != "--" and "=" not in option:
+        if (
+            _NEGATIVE_LIST.fullmatch(word)
+            and option.startswith("--")
+            and option != "--"
+            and "=" not in option
+        ):
             joined[-1] = f"{option}={word}"
         else:
             joined.append(word)
     return joined
-
-
-def refuse_both(one: str, other: str, remedy: str = "Remove one of them.") -> InvalidParameter:
-    """Return the error for two options that do not go together."""
-    return refuse(one, allowed=f"not be given with {other}", remedy=remedy)
-
-
-def check_ends(low: float, high: float) -> None:
-    """Raise an error for public bounds without a finite middle and width."""
-    if not low < high:
-        raise refuse("--bounds", got=f"{low:g} {high:g}", allowed="two numbers LO < HI")
-    if not math.isfinite(high - low) or not math.isfinite(high + low):
-        raise refuse("--bounds", got=f"{low:g} {high:g}", allowed="have a finite sum and difference")
-
-
-def per_column(option: str, values: list[Any], d: int) -> Any:
-    """Return a single value for all columns, or a list with a value per column."""
-    if len(values) not in (1, d):
-        allowed = f"be given once, or once per column ({d})"
-        raise refuse(option, got=f"{len(values)} times", allowed=allowed)
-    return values[0] if len(values) == 1 else values
 
 
 def numbers_of(option: str, texts: list[str], words: str) -> list[float]:
@@ -378,11 +370,12 @@ def numbers_of(option: str, texts: list[str], words: str) -> list[float]:
         raise refuse(option, got=", ".join(map(repr, texts)), allowed=words) from None
 
 
-def given(options: argparse.Namespace, names: str, **others: str) -> dict[str, Any]:
-    """Return the values of options by the names of parameters; ``others`` are those with another name."""
-    return {
-        name: getattr(options, option) for name, option in ({n: n for n in names.split()} | others).items()
-    }
+def per_column(option: str, values: list[Any], d: int) -> Any:
+    """Return a single value for all columns, or a list with a value per column."""
+    if len(values) not in (1, d):
+        allowed = f"be given once, or once per column ({d})"
+        raise refuse(option, got=f"{len(values)} times", allowed=allowed)
+    return values[0] if len(values) == 1 else values
 
 
 def check_one(options: argparse.Namespace, what: str = "") -> str:
@@ -392,11 +385,23 @@ def check_one(options: argparse.Namespace, what: str = "") -> str:
     return str(options.column[0])
 
 
+def check_ends(low: float, high: float) -> None:
+    """Raise an error for public bounds without a finite middle and width."""
+    if not low < high:
+        raise refuse("--bounds", got=f"{low:g} {high:g}", allowed="two numbers LO < HI")
+    if not math.isfinite(high - low) or not math.isfinite(high + low):
+        raise refuse("--bounds", got=f"{low:g} {high:g}", allowed="have a finite sum and difference")
+
+
+def refuse_both(one: str, other: str, remedy: str = "Remove one of them.") -> InvalidParameter:
+    """Return the error for two options that do not go together."""
+    return refuse(one, allowed=f"not be given with {other}", remedy=remedy)
+
+
+# Bounds and levels of named columns
+
 Pair = tuple[float, float]
 Pairs = list[Pair]
-
-DISCOVER = "discover"
-"""In place of declared labels: labels of many rows are found."""
 
 
 def bounds_of(given: list[list[str]] | None) -> tuple[Pairs, dict[str, Pair]]:
@@ -421,6 +426,29 @@ def bounds_of(given: list[list[str]] | None) -> tuple[Pairs, dict[str, Pair]]:
                 raise refuse("--bounds", got=f"{show(name)} twice", allowed="name each column once")
             named[name] = low, high
     return pairs, named
+
+
+def by_column(columns: list[str], pairs: Pairs, named: dict[str, Pair]) -> Any:
+    """Return bounds as a single pair for all columns, or as a list with a pair per column.
+
+    Pairs without a name are of the columns without one: one for all of these, or one for each in their order.
+    """
+    others = [name for name in columns if name not in named]
+    if others and not pairs:
+        allowed = "be given for every column (LO HI, or NAME=LO,HI)"
+        raise refuse("--bounds", got=f"none for {show(others[0])}", allowed=allowed)
+    if pairs and not others:
+        allowed = "have a name (NAME=LO,HI), as every column has named bounds"
+        raise refuse("--bounds", got="bounds without a name", allowed=allowed)
+    shared = per_column("--bounds", pairs, len(others)) if pairs else []
+    if not named:
+        return shared
+    rest = iter(shared if isinstance(shared, list) else [shared] * len(others))
+    return [named[name] if name in named else next(rest) for name in columns]
+
+
+DISCOVER = "discover"
+"""In place of declared labels: labels of many rows are found."""
 
 
 def levels_of(given: list[str] | None, option: str = "--levels", *, discover: bool = False) -> dict[str, Any]:
@@ -448,27 +476,7 @@ def check_discovery(option: str, delta: float) -> None:
         raise refuse("--delta", got="0", allowed=f"positive with {option}", remedy=remedy)
 
 
-def by_column(columns: list[str], pairs: Pairs, named: dict[str, Pair]) -> Any:
-    """Return bounds as a single pair for all columns, or as a list with a pair per column.
-
-    Pairs without a name are of the columns without one: one for all of these, or one for each in their order.
-    """
-    others = [name for name in columns if name not in named]
-    if others and not pairs:
-        allowed = "be given for every column (LO HI, or NAME=LO,HI)"
-        raise refuse("--bounds", got=f"none for {show(others[0])}", allowed=allowed)
-    if pairs and not others:
-        allowed = "have a name (NAME=LO,HI), as every column has named bounds"
-        raise refuse("--bounds", got="bounds without a name", allowed=allowed)
-    shared = per_column("--bounds", pairs, len(others)) if pairs else []
-    if not named:
-        return shared
-    rest = iter(shared if isinstance(shared, list) else [shared] * len(others))
-    return [named[name] if name in named else next(rest) for name in columns]
-
-
-_NAMES = 20  # largest number of column names in the label of a charge
-_SEPARATORS = {"\\t": "\t", "tab": "\t"}
+# The input table
 
 
 def add_table(parser: argparse.ArgumentParser) -> None:
@@ -489,8 +497,12 @@ def add_table(parser: argparse.ArgumentParser) -> None:
     add_options(parser.add_argument_group("how the table is written"), form)
 
 
+_MOST_LABEL_NAMES = 20
+"""Names of columns in the label of a charge at most."""
+
+
 class InputTable:
-    """The table of a command, and the columns that were read.
+    """The table of a command, delimited text or a Parquet file, and the columns that were read.
 
     Attributes
     ----------
@@ -522,8 +534,12 @@ class InputTable:
 
         A long list has the first names only.
         """
-        more = [f"... {len(self.columns) - _NAMES} more"] if len(self.columns) > _NAMES else []
-        return f"{self.name} ({', '.join([*self.columns[:_NAMES], *more])})"
+        more = (
+            [f"... {len(self.columns) - _MOST_LABEL_NAMES} more"]
+            if len(self.columns) > _MOST_LABEL_NAMES
+            else []
+        )
+        return f"{self.name} ({', '.join([*self.columns[:_MOST_LABEL_NAMES], *more])})"
 
     def frame(self, columns: list[str] | None, option: str = "--column", text: Collection[str] = ()) -> Any:
         """Return the named columns, or all (of Parquet: all numeric ones), in memory.
@@ -644,29 +660,6 @@ class InputTable:
         self.columns = list(columns)
 
 
-def missing_words(options: argparse.Namespace) -> list[str]:
-    """Return the words that mean a missing entry, besides the empty one."""
-    words = [] if options.na_values is None else split_list(options.na_values)
-    return [word for word in words if word.strip()]
-
-
-def text_format(options: argparse.Namespace) -> Any:
-    """Return the text format that the options declare."""
-    from dpstats.data.rows import check_codes
-    from dpstats.data.text import TextFormat, separator
-
-    given = separator(Path(options.file)) if options.sep is None else options.sep
-    sep = _SEPARATORS.get(given, given)
-    if len(sep) != 1 or sep in '"\r\n\0':
-        raise refuse("--sep", given=options.sep, allowed="one character, or 'tab'")
-    try:
-        "".encode(options.encoding)
-    except (LookupError, ValueError):
-        allowed = "one that Python knows (utf-8, latin-1, cp1252)"
-        raise refuse("--encoding", given=options.encoding, allowed=allowed) from None
-    return TextFormat(sep, options.encoding, check_codes(missing_words(options), "--na-values"))
-
-
 @contextlib.contextmanager
 def reading(
     path: Path | None, refusal: str, kind: type[InvalidData | InvalidParameter] = InvalidData
@@ -688,11 +681,30 @@ def reading(
     raise kind(refusal if reason is None else f"{refusal} ({reason})")
 
 
-def _as_text(column: Any) -> Any:
-    import pandas as pd
+_NAMED_SEPARATORS = {"\\t": "\t", "tab": "\t"}
 
-    words = ["" if pd.api.types.is_scalar(entry) and pd.isna(entry) else _word(entry) for entry in column]
-    return pd.Series(words, index=column.index, dtype=object)
+
+def text_format(options: argparse.Namespace) -> Any:
+    """Return the text format that the options declare."""
+    from dpstats.data.rows import check_codes
+    from dpstats.data.text import TextFormat, separator
+
+    given = separator(Path(options.file)) if options.sep is None else options.sep
+    sep = _NAMED_SEPARATORS.get(given, given)
+    if len(sep) != 1 or sep in '"\r\n\0':
+        raise refuse("--sep", given=options.sep, allowed="one character, or 'tab'")
+    try:
+        "".encode(options.encoding)
+    except (LookupError, ValueError):
+        allowed = "one that Python knows (utf-8, latin-1, cp1252)"
+        raise refuse("--encoding", given=options.encoding, allowed=allowed) from None
+    return TextFormat(sep, options.encoding, check_codes(missing_words(options), "--na-values"))
+
+
+def missing_words(options: argparse.Namespace) -> list[str]:
+    """Return the words that mean a missing entry, besides the empty one."""
+    words = [] if options.na_values is None else split_list(options.na_values)
+    return [word for word in words if word.strip()]
 
 
 def _clear_codes(name: str, column: Any, codes: Any, text: bool) -> Any:
@@ -706,6 +718,13 @@ def _clear_codes(name: str, column: Any, codes: Any, text: bool) -> Any:
     return pd.Series(list(found) if text else found, index=column.index, dtype=object if text else None)
 
 
+def _as_text(column: Any) -> Any:
+    import pandas as pd
+
+    words = ["" if pd.api.types.is_scalar(entry) and pd.isna(entry) else _word(entry) for entry in column]
+    return pd.Series(words, index=column.index, dtype=object)
+
+
 def _word(entry: Any) -> str:
     """Return the text of an entry of a Parquet file, as a CSV file has it: it depends on this entry only."""
     import numpy as np
@@ -717,6 +736,9 @@ def _word(entry: Any) -> str:
     if isinstance(entry, float | np.floating):
         return str(entry + type(entry)(0)).removesuffix(".0")
     return str(entry)
+
+
+# Rows of a unit
 
 
 def add_unit(parser: argparse.ArgumentParser, kept: str) -> None:

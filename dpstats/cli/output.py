@@ -1,11 +1,4 @@
-"""The exit statuses of commands. The type of an error determines its status.
-
-What the commands write: opened before the work, whole or not at all, one clear line where that fails.
-
-Storage of charged results next to the ledger until they are delivered, so that no error loses them.
-
-Only released values are stored, which every reader of the answer may see. Only the user can read the file.
-"""
+"""Exit statuses of commands, what they write, and charged results that are stored until they are delivered."""
 
 from __future__ import annotations
 
@@ -38,6 +31,8 @@ from dpstats.release.charges import running_accounts
 
 if TYPE_CHECKING:
     import sqlite3
+
+# Exit statuses
 
 
 class Exit(NamedTuple):
@@ -92,6 +87,10 @@ def epilog() -> str:
     """Return a description of the statuses, for the end of a help text."""
     return "exit status: " + ", ".join(f"{found.status} {found.word}" for found in EXITS)
 
+
+# Output
+
+# A file is opened before the work, and written whole or not at all.
 
 Show = Callable[[Any, dict[str, Any]], None]
 """Shows a result: takes the printed text, and the facts of the JSON output."""
@@ -298,6 +297,10 @@ def drop_stream(stream: TextIO) -> None:
         os.dup2(nowhere, stream.fileno())
         os.close(nowhere)
 
+
+# Results that were not delivered
+
+# Only released values are stored, which every reader of the answer may see. Only the user can read the file.
 
 _WAIT_SECONDS = 60.0
 

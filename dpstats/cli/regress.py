@@ -1,9 +1,4 @@
-"""``dpstats regress``: coefficients of a linear or generalized linear model, with intervals that count the noise.
-
-``dpstats statistic``: a private interval for what a Python function computes of rows.
-
-``dpstats identity-test``: is the mean of the rows a public one?
-"""
+"""Commands about models: ``dpstats regress``, ``statistic`` and ``identity-test``."""
 
 from __future__ import annotations
 
@@ -36,6 +31,8 @@ from dpstats.errors import InvalidParameter, refuse, show
 
 if TYPE_CHECKING:
     from dpstats.regression.formula import Formula
+
+# Regressions
 
 _BOUNDS_OF = {"weights": "weight_bounds", "offset": "offset_bounds", "exposure": "exposure_bounds"}
 """The estimator's parameter of the bounds of a further column."""
@@ -371,6 +368,9 @@ class RegressCommand(ReleaseCommand):
 REGRESS = RegressCommand()
 
 
+# Statistics
+
+
 class StatisticCommand(ReleaseCommand):
     """The values of a Python function on blocks of rows."""
 
@@ -483,6 +483,9 @@ class StatisticCommand(ReleaseCommand):
 
 
 STATISTIC = StatisticCommand()
+
+
+# Identity tests
 
 
 def automatic(n: int, d: int, options: argparse.Namespace) -> str:

@@ -1,11 +1,4 @@
-"""What ``dpstats plan samples`` finds a number of rows for: an error, or the power of a test.
-
-The commands that release: what all of them share.
-
-A command is a class of its options, its estimator and its report; see `dpstats.cli.mean` for one.
-
-``dpstats plan``: what a release would consist of, whether a budget could pay, how many rows are needed.
-"""
+"""The commands that release, and their plans. A command is a class of its options, its estimator and its report."""
 
 from __future__ import annotations
 
@@ -43,6 +36,8 @@ from dpstats.privacy.kept_answers import moment
 
 if TYPE_CHECKING:
     from dpstats.inference.results import Summary
+
+# Targets of `dpstats plan samples`: an error, or the power of a test
 
 Build = Callable[[argparse.Namespace, int, int], Any]
 """(options, rows, columns) -> the estimator."""
@@ -201,6 +196,8 @@ class PowerTarget(NamedTuple):
         facts = given(options, "distance power direction simulations")
         return Found(test, n, words, {"rows": n, **facts})
 
+
+# Commands that release
 
 _CONFIDENCE = """
     --confidence P, float, default 0.95
@@ -529,6 +526,8 @@ def estimates(
         columns["std"] = stds.tolist()
     return [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
 
+
+# Plans
 
 # Larger sizes are typing errors: plans for them would run out of memory or leave floating point.
 _MOST_ROWS, _MOST_COLUMNS = 10**15, 10**8

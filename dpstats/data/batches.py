@@ -1,9 +1,4 @@
-"""Out-of-core rows. An engine provides public names and sizes, and exact sums over blocks of rows, and nothing more.
-
-An engine reads every row once and in any order, and converts each entry independently. It adds up the integers that a
-pure function returns for each block. So every engine, and every partition into blocks, gives the same sums as one array
-in memory.
-"""
+"""Rows in blocks: engines of lazy frames, Dask and Spark, which give public names and sizes, and exact sums of rows."""
 
 from __future__ import annotations
 
@@ -64,6 +59,10 @@ Work = Callable[[Part], Sums]
 
 class Engine(Source):
     """Private rows in a database, a file or a cluster.
+
+    An engine reads every row once and in any order, and converts each entry independently. It adds up the integers that
+    a pure function returns for each block. So every engine, and every partition into blocks, gives the same sums as one
+    array in memory.
 
     Attributes
     ----------
@@ -178,6 +177,9 @@ class Engine(Source):
         return f"{type(self).__name__}({len(self.columns or [])} columns)"
 
 
+# Rows of an engine as a schema reads them
+
+
 class Stream(Rows):
     """Rows that are read block by block, each as a `Table`."""
 
@@ -259,6 +261,9 @@ def _concatenate(columns: Sequence[Any]) -> Any:
     return [entry for column in columns for entry in list_items("X", column)]
 
 
+# Columns, errors and sums of all engines
+
+
 def names_of(beside: Beside) -> tuple[str, ...]:
     """Return the names of the additional columns."""
     return () if beside is None else (beside,) if isinstance(beside, str) else beside
@@ -329,16 +334,27 @@ def return_rows(part: Part) -> Part:
     return part
 
 
-# Rows that a library computes in batches: a lazy frame of polars, a table of ibis, or a dataset of pyarrow. Each pass
-# runs the query again, so that one batch is in memory.
+# Lazy frames of polars, tables of ibis, datasets of pyarrow
 
 
-_ENTRIES = 1 << 20  # of a batch
+def open_lazy_frame(frame: Any) -> LazyRows:
+    """Return the rows of a lazy frame of polars."""
+    if not hasattr(frame, "collect_batches"):
+        raise refuse_data(
+            "X",
+            allowed="a lazy frame that polars can read in batches (polars 1.34 or newer)",
+            remedy="Collect the frame, or write it as a Parquet file and give the path.",
+        )
+    return PolarsRows(frame, list(run_query(frame.collect_schema)))
+
+
+_BATCH_ENTRIES = 1 << 20
+"""Entries of a batch at most."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class LazyRows(Engine):
-    """Rows of a query.
+    """Rows that a library computes in batches. Each pass runs the query again, so that one batch is in memory.
 
     Attributes
     ----------
@@ -361,7 +377,7 @@ class LazyRows(Engine):
 
     def total(self, work: Work) -> dict[str, Integers]:
         wanted = list(dict.fromkeys([*self.columns, *self.beside])) or self._all_names[:1]
-        size = max(1, _ENTRIES // max(1, len(wanted)))
+        size = max(1, _BATCH_ENTRIES // max(1, len(wanted)))
         batches = iter(run_query(lambda: self._batches(wanted, size)))
         total: dict[str, Integers] = {}
         seen = 0
@@ -477,27 +493,28 @@ class DatasetRows(LazyRows):
         return self.frame.schema.empty_table().select(names)
 
 
-def open_lazy_frame(frame: Any) -> LazyRows:
-    """Return the rows of a lazy frame of polars."""
-    if not hasattr(frame, "collect_batches"):
+# Dask
+
+
+def open_array(array: Any) -> DaskRows:
+    """Return the rows of a dask array."""
+    if array.ndim != 2:
         raise refuse_data(
-            "X",
-            allowed="a lazy frame that polars can read in batches (polars 1.34 or newer)",
-            remedy="Collect the frame, or write it as a Parquet file and give the path.",
+            "X", got=f"{array.ndim} dimension(s)", allowed="a 2-d table (n_samples, n_features)"
         )
-    return PolarsRows(frame, list(run_query(frame.collect_schema)))
+    return DaskRows(array, None)
 
 
-# Dask: a pure task for each partition of an array or a data frame, on any scheduler. The scheduler runs a lost task
-# again, and it returns the same integers. Budgets are charged outside of tasks.
-
-
-_SUMS = 8  # partial sums that one task adds up
+def open_frame(frame: Any) -> DaskRows:
+    """Return the rows of a dask data frame."""
+    return DaskRows(frame, [str(name) for name in frame.columns])
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class DaskRows(Engine):
-    """Rows of a Dask collection.
+    """Rows of a Dask collection, with a pure task for each partition, on any scheduler.
+
+    The scheduler runs a lost task again, and it returns the same integers. Budgets are charged outside of tasks.
 
     Attributes
     ----------
@@ -564,13 +581,19 @@ def _on_block(
     return work(Part(read_numbers(block[columns], codes), [block[name] for name in beside]))
 
 
+_SUMS_PER_TASK = 8
+"""Partial sums that one task adds up."""
+
+
 def _run(tasks: list[Any]) -> dict[str, Any]:
     """Return the sum of the results of tasks, added up in a tree."""
     from dask.delayed import delayed
 
     plus = delayed(add_sums, pure=True)
     while len(tasks) > 1 or not tasks:
-        tasks = [plus(tasks[i : i + _SUMS]) for i in range(0, len(tasks), _SUMS)] or [plus([])]
+        tasks = [plus(tasks[i : i + _SUMS_PER_TASK]) for i in range(0, len(tasks), _SUMS_PER_TASK)] or [
+            plus([])
+        ]
     return dict(_compute(tasks)[0])
 
 
@@ -588,38 +611,34 @@ def _compute(tasks: list[Any]) -> list[Any]:
     raise failed
 
 
-def open_array(array: Any) -> DaskRows:
-    """Return the rows of a dask array."""
-    if array.ndim != 2:
-        raise refuse_data(
-            "X", got=f"{array.ndim} dimension(s)", allowed="a 2-d table (n_samples, n_features)"
-        )
-    return DaskRows(array, None)
+# Spark
 
 
-def open_frame(frame: Any) -> DaskRows:
-    """Return the rows of a dask data frame."""
-    return DaskRows(frame, [str(name) for name in frame.columns])
+def open_spark_frame(frame: Any) -> SparkRows:
+    """Return the rows of a Spark data frame."""
+    if frame.isStreaming:
+        raise refuse_data("X", got="a stream", allowed="a Spark data frame of finitely many rows")
+    return SparkRows(frame, [field.name for field in frame.schema.fields])
 
 
-# Spark: one row of exact sums for each partition of a data frame. Spark runs a lost task again, and it returns the
-# same integers: a task returns its sums as a row, and changes nothing else. Tasks raise no error, because Spark writes
-# errors to its logs. Budgets are charged outside of tasks.
-
-
-_FAN = 64  # rows of sums that the driver adds up
-_RESULT = "result binary"
-_KINDS = {
+_SPARK_KINDS = {
     **dict.fromkeys(["boolean", "byte", "short", "integer", "long", "float", "double", "decimal"], "number"),
     **dict.fromkeys(["string", "varchar", "char"], "text"),
     **dict.fromkeys(["date", "timestamp", "timestamp_ntz"], "time"),
     "binary": "bytes",
 }
+_DRIVER_ROWS = 64
+"""Rows of sums that the driver adds up. The workers add up more."""
+_RESULT_SCHEMA = "result binary"
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class SparkRows(Engine):
     """Rows of a Spark data frame. Every pass computes the frame again, unless its owner has persisted it.
+
+    A task returns the sums of a partition as a row, and changes nothing else. Spark runs a lost task again, which
+    returns the same integers. Tasks raise no error, because Spark writes errors to its logs. Budgets are charged
+    outside of tasks.
 
     Attributes
     ----------
@@ -650,10 +669,10 @@ class SparkRows(Engine):
 
     def kind(self, name: Any) -> str | None:
         kinds = {field.name: field.dataType.typeName() for field in self.frame.schema.fields}
-        return _KINDS.get(kinds[name])
+        return _SPARK_KINDS.get(kinds[name])
 
     def total(self, work: Work) -> dict[str, Integers]:
-        total = add_sums(self._results(Counted(work), grouped=len(self._counts) > _FAN))
+        total = add_sums(self._results(Counted(work), grouped=len(self._counts) > _DRIVER_ROWS))
         self.check_count(int(total.pop(N_ROWS, 0)))
         return total
 
@@ -672,9 +691,9 @@ class SparkRows(Engine):
         places = [given.index(name) for name in names] or [0]
         frame = self.frame.toDF(*(f"c{place}" for place in range(len(given))))
         frame = frame.selectExpr(*(f"c{place} AS d{j}" for j, place in enumerate(places)))
-        rows = frame.mapInArrow(_Task(work, numbers, self.codes), _RESULT)
+        rows = frame.mapInArrow(_Task(work, numbers, self.codes), _RESULT_SCHEMA)
         if grouped:
-            rows = rows.repartition(_FAN).mapInArrow(_sum_partitions, _RESULT)
+            rows = rows.repartition(_DRIVER_ROWS).mapInArrow(_sum_partitions, _RESULT_SCHEMA)
         found = [_read_result(row[0]) for row in run_query(rows.collect)]
         return found or [work(Part(np.empty((0, numbers)), [[] for _ in names[numbers:]]))]
 
@@ -742,10 +761,3 @@ def _read_result(cell: bytes) -> Any:
     if kind == "refused":
         raise InvalidData(*found)
     return found
-
-
-def open_spark_frame(frame: Any) -> SparkRows:
-    """Return the rows of a Spark data frame."""
-    if frame.isStreaming:
-        raise refuse_data("X", got="a stream", allowed="a Spark data frame of finitely many rows")
-    return SparkRows(frame, [field.name for field in frame.schema.fields])

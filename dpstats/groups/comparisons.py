@@ -1,16 +1,6 @@
-"""The result of an analysis of variance: it costs nothing beyond the release.
+"""Comparisons of groups: analysis of variance, differences, and means adjusted for covariates.
 
-One-way analysis of variance from released totals: a test of equal means by public simulation.
-
-The statistic is Wald's. Each group's variance is at least the pooled one, and a count close to 0 has a weight close to
-0. The null distribution depends on the sizes of the groups and of the noise. It is simulated: groups of the released
-sizes, all with the released common mean, are released repeatedly with the same noise.
-
-Differences of groups, and standardized differences: over the standard deviation within both groups.
-
-Means of groups adjusted for covariates: their plan, how rows are read, and the analysis of covariance.
-
-The algorithm is in `dpstats.regression.levels`. Proof: docs/proofs/levels.md.
+Proof of adjusted means: docs/proofs/levels.md. Their algorithm is in `dpstats.regression.levels`.
 """
 
 from __future__ import annotations
@@ -39,6 +29,13 @@ from dpstats.regression.levels import LevelMeans, LevelsEstimate
 from dpstats.regression.levels_plan import LevelsPlan, levels_plan
 
 Floats = NDArray[np.float64]
+
+
+# Analysis of variance by public simulation
+
+# The statistic is Wald's. Each group's variance is at least the pooled one, and a count close to 0 has a weight close
+# to 0. The null distribution depends on the sizes of the groups and of the noise. It is simulated: groups of the
+# released sizes, all with the released common mean, are released repeatedly with the same noise.
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -97,8 +94,6 @@ class AnalysisOfVariance(HypothesisTest):
 
 
 _ANOVA = "Spreads may differ between groups. The level is measured, and not exact: docs/groups.md has where."
-
-
 _PRIOR = 0.5
 """Prior standard deviation of a group's sum of squares, as a fraction of its value at the pooled variance."""
 _BLOCK = 1 << 21
@@ -172,6 +167,8 @@ def draw(noise: Noise, shape: tuple[int, ...], rng: np.random.Generator) -> tupl
     rest = np.sqrt(max(noise.square**2 - slope**2 * noise.count**2, 0.0))
     return noise.total * rng.standard_normal(shape), count, slope * count + rest * rng.standard_normal(shape)
 
+
+# Differences, and standardized differences: over the standard deviation within both groups
 
 KURTOSIS = 9.0
 """Largest kurtosis of the rows of a group that intervals assume: the kurtosis of an exponential distribution."""
@@ -346,6 +343,9 @@ class Differences(Estimates):
 
 _SHOWN = 6
 _GRID, _ROUNDS = 65, 4
+
+
+# Means adjusted for covariates
 
 
 @dataclass(frozen=True)

@@ -1,6 +1,4 @@
-"""The plan of a quantile of each group, and the ranks that follow from the released sizes of the groups.
-
-Medians and other quantiles of declared groups, with intervals and differences.
+"""Medians and other quantiles of groups, with intervals and differences.
 
 Proof: docs/proofs/quantiles.md, "Groups".
 """
@@ -51,8 +49,9 @@ from dpstats.release.groups import nested_reach
 from dpstats.release.noise import check_scale
 from dpstats.release.session import Part, Released, Session
 
-ROWS = "rows of each group"
+# Plans, and ranks that follow from the released sizes of groups
 
+ROWS = "rows of each group"
 _LEAST_SHARE = 0.1
 """Least part of epsilon that counts the rows of the groups."""
 _SURE = 2.0
@@ -62,7 +61,6 @@ _COUNT_TAIL = 0.1
 _MIDDLE = 0.5
 _MOST_ROWS = 1 << 40
 """Part of the difference from its counted number of rows that a group's ranks follow."""
-
 Numbers = NDArray[np.float64]
 
 
@@ -348,6 +346,8 @@ def _least_rows(plan: GroupQuantilesPlan) -> int:
         low, high = (low, middle) if enough(middle) else (middle, high)
     return high
 
+
+# The estimator
 
 _SHOWN = 6
 

@@ -1,8 +1,4 @@
-"""Plans for releases of totals whose ratios are means, in half-widths of declared bounds; and the plan of groups.
-
-What the estimators of ratios share: intervals and tests of means, in the units of the data.
-
-Groups that nobody declared: their totals, their plan, and intervals given that a group was found.
+"""Means as ratios of released totals: plans, intervals and tests, for declared and for discovered groups.
 
 Proof: docs/intervals/groups.md.
 """
@@ -49,6 +45,8 @@ from dpstats.privacy.stages import Discovery, JointStage
 from dpstats.privacy.stages.selection import count_keys
 from dpstats.release.additive import discovery_stage
 from dpstats.release.estimator import PrivateEstimator
+
+# Plans
 
 _EXAMPLE = 1000  # rows
 
@@ -192,6 +190,8 @@ def group_means_plan(
     return finest(made)
 
 
+# Base class of the estimators of ratios
+
 Floats = NDArray[np.float64]
 Plan = TypeVar("Plan", bound=RatioPlan[Any])
 
@@ -258,6 +258,8 @@ def place_of_group(name: str, group: Any, groups: tuple[Any, ...]) -> int:
         raise refuse(name, given=group, allowed=f"a declared group ({list_some([*map(repr, groups)])})")
     return place
 
+
+# Discovered groups: intervals given that a group was found
 
 _NODES = 65
 _AT_ONCE = 10**6  # scores

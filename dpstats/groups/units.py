@@ -1,6 +1,4 @@
-"""From several rows of a unit (a person, say) to one: what a unit's row is depends on that unit's rows alone.
-
-Integer totals over units with several rows, and their joint sensitivity to replacing a unit.
+"""Several rows of a unit, such as a person: one row for each unit, and totals over units with several rows.
 
 Proof: docs/proofs/mean-per-row.md.
 """
@@ -28,6 +26,8 @@ from dpstats.means.ratio import Noise, Ratio
 from dpstats.privacy.guarantee import Neighbors
 from dpstats.privacy.stages import Block, JointStage
 from dpstats.release.additive import JointIntegers
+
+# One row for each unit, which depends on that unit's rows alone
 
 Floats = NDArray[np.float64]
 
@@ -258,8 +258,9 @@ _KINDS: dict[str, Callable[[Any, list[NDArray[np.int64]]], Any]] = {
 }
 
 
-Steps = NDArray[np.int64]
+# Totals over units, and their joint sensitivity to replacing a unit
 
+Steps = NDArray[np.int64]
 TOTALS = "totals of the units"
 ROWS, SUMS, SQUARES, ROWS_SQUARED, PRODUCTS = (
     "rows",
@@ -268,14 +269,12 @@ ROWS, SUMS, SQUARES, ROWS_SQUARED, PRODUCTS = (
     "squared rows",
     "rows times sums",
 )
-
 COUNT_WEIGHT, SQUARE_WEIGHT, SPREAD_WEIGHT = 1.5, 0.7, 0.5
 """Free: a^2 + w^2 + v^2 <= 3 and w^2 + v^2 <= 2."""
 PRODUCT_WEIGHT = 0.25
 """Costs 3% more noise on all."""
 ADDED_COUNT_WEIGHT = 1.0
 """Weight of the number of rows, if a unit is added or removed: it then costs as much as the sums."""
-
 _SAFE = 1 + 1e-12
 
 

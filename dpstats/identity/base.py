@@ -1,9 +1,4 @@
-"""The result of an identity test.
-
-Intervals for the distance between the mean and the null mean, by inverting the test with public simulation.
-
-Base class of the identity tests: release, report and charge of a fit.
-"""
+"""Base class of the identity tests: their results, and intervals for the distance from the null mean."""
 
 from __future__ import annotations
 
@@ -40,6 +35,8 @@ from dpstats.inference.results import (
 from dpstats.privacy.guarantee import PrivacyGuarantee
 from dpstats.release.charges import state_charges
 from dpstats.release.session import Released
+
+# Results
 
 _FULL_POWER = 0.99  # below, a note says that the power is bounded
 
@@ -166,6 +163,8 @@ class TestResult(HypothesisTest):
             notes,
         )
 
+
+# Intervals for the distance, by inverting the test with public simulation
 
 _FEW_DATASETS = 100
 _SMALLEST_DISTANCE = 1e-9  # smallest distance of a crossing in the search
@@ -402,6 +401,8 @@ def crossing(
             return math.inf, math.inf
     return low, high
 
+
+# The base class
 
 # `calibrated` has the public side of a test: its plan and its calibration. A test adds its exact private integers.
 # `dpstats.release.estimator` decides when to charge.

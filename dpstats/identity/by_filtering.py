@@ -1,6 +1,6 @@
-"""Algorithm 9.3.3 as pure steps: its constants, and what each line computes.
+"""The filtering test: algorithm 9.3.3, on the filtered data, at a quarter of the privacy inside.
 
-The filtering test: algorithm 9.3.3, on the filtered data, at a quarter of the privacy inside.
+Proof: docs/proofs/filtering.md.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ from dpstats.release.estimator import parameters
 from dpstats.release.noise import MAX_SCALE, check_scale
 from dpstats.release.session import Released, Session
 
-# A test of Canonne, Kamath, McMillan, Ullman and Zakynthinou (2020), for sign rows. The order of its releases is
-# `dpstats.identity.by_filtering`'s. Proof: docs/proofs/filtering.md.
+# Constants, and what each line of the algorithm computes
+
+# A test of Canonne, Kamath, McMillan, Ullman and Zakynthinou (2020), for sign rows.
 
 _EXACT_FLOAT64 = 2**53
 _SMALLEST_DELTA = 1e-280  # so that its logarithms are finite
-
 PARTS, DELTA_PARTS = 4, 14
 """The printed algorithm with parameters (e, f) is (4e, 14f)-private: inside, a total is divided by these."""
 
@@ -171,7 +171,7 @@ def quadratic_statistic(X: NDArray[Any]) -> int:
     return sum(s * s for s in sums) - int(n) * int(d)
 
 
-# Proof: docs/proofs/filtering.md.
+# The test
 
 _LARGEST, _SUM, _COUNT, _SIGNS, _STATISTIC = (
     "largest |S_i|",
@@ -180,7 +180,6 @@ _LARGEST, _SUM, _COUNT, _SIGNS, _STATISTIC = (
     "fresh signs for rows that go",
     "T of the filtered rows",
 )
-
 _FAR_DATASETS = 200  # number of simulated datasets for the attainable power
 
 

@@ -1,6 +1,6 @@
 """The row-distance test: release the number of rows that must change before the data look like the null hypothesis.
 
-A single function for a private identity test, chosen by public facts.
+Proof: docs/proofs/row-distance.md.
 """
 
 from __future__ import annotations
@@ -38,31 +38,24 @@ from dpstats.privacy.totals import compose
 from dpstats.release.additive import Integers, additive_stages, concentrated_stage
 from dpstats.release.estimator import parameters
 
-# Proof: docs/proofs/row-distance.md.
+# The test
 
 _DISTANCE = "row distance"
-
 # The distance is an integer, and its release is a multiple of 2^-20. Integer noise would have ties and lower the level.
 _STEPS_OF_A_ROW = 2**20
-
 # a0 in standard deviations of a row sum of unclipped products. Public and data-free; any value is private. Larger
 # values waste a little where d is small, smaller ones much where it is large (docs/intervals/identity-tests.md). For
 # signs, 1.
 SLACK = 1.4
-
 WIDE_CLIP = 3.0
 """The clip of inner products over sqrt(d) at epsilon 0.5 and more, for whitened normal rows; 1 below.
 
 A wide clip keeps the power on skewed rows, and costs normal ones a few percent of distance where the noise is small:
 validation/results/identity_directions.md."""
-
 _STRONG = 0.5
-
 REPORTED_DELTA = 1e-6
 """Delta at which ``privacy_`` states the guarantee of a zero-concentrated release."""
-
 _SMALLEST_RHO, _LARGEST_RHO = 1e-16, 1e10
-
 # Whitened signs have two values per column. The smaller one may be 1/14.
 _FINE_STEPS = 2.0**8
 
@@ -321,16 +314,15 @@ def _distance(steps: NDArray[Any], plan: IdentityPlan) -> int:
     return row_distance(steps, design.rho, design.a0, design.tau0, centering=centering, bound=design.largest)
 
 
+# A single function for a private identity test, chosen by public facts
+
 SMALL_DIMENSION = 7
 """Largest number of columns for the spatial sign, up to which it is better or similar.
 
 See validation/results/identity_directions.md."""
-
 LARGEST_ROWS = 10_000
 LARGEST_WORK = 10**10
 """Largest n^2 d. Above it, calibrating the row-distance test takes more than a few minutes."""
-
-
 SMALL_BUDGET = 30.0
 """Least n epsilon for the row distance. Below it, no distance gives a power of 0.999, and the spatial sign has more.
 

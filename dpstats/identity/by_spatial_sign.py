@@ -1,10 +1,6 @@
-"""What the spatial-sign test is about: the norm of the sum of rows projected on a ball, in integers.
+"""The spatial-sign test: release the norm of the sum of rows projected on a ball.
 
-The sum of two-valued rows: its sensitivity is the diagonal of the box that the rows are corners of.
-
-The norm of the sum of many projected rows, simulated from its normal limit: at any number of rows, at one cost.
-
-The spatial-sign test: release the norm of the sum of rows projected on a ball.
+Proof: docs/proofs/spatial-sign.md.
 """
 
 from __future__ import annotations
@@ -30,12 +26,13 @@ from dpstats.privacy.stages import Stage
 from dpstats.release.additive import Integers, additive_stages
 from dpstats.release.estimator import parameters
 
+# The norm of the sum of projected rows, in integers
+
 # S = sum_i x_i min(1, B/||x_i||). Replacing a row moves S by at most 2B, and so its norm, in any dimension:
 # releasing ||S|| instead of S is what makes pure privacy affordable. Proof: docs/proofs/spatial-sign.md.
 
 DEFAULT_RADIUS = 0.75
 """B / sqrt(d) for whitened rows of many columns: see `default_radius`."""
-
 _FEW = 7
 """Columns up to which the radius depends on the number of rows: lengths of rows of more columns differ little."""
 
@@ -78,13 +75,14 @@ def integer_norm(S: NDArray[Any]) -> int:
     return math.isqrt(sum(int(s) ** 2 for s in S))
 
 
+# Rows with two values in each column
+
 # Whitened signs of column j are one of two integers, high_j and low_j. So replacing a row changes the sum by at most
 # sqrt(sum_j (high_j - low_j)^2). For skewed columns this is far less than twice the longest row, because no two rows
 # are both this long and opposite. Proof: docs/proofs/spatial-sign.md.
 
 STEPS_PER_UNIT = 2.0**20
 """Coordinates are at most 14.2, and sums of 10^9 of them below 2^54."""
-
 _LARGEST = 2**30
 
 
@@ -119,10 +117,12 @@ class SignBox:
         return reference.sums(n, size, generator, shift, self.steps_per_unit, _LARGEST)
 
 
+# The norm of the sum of many rows, simulated from its normal limit at one cost
+
 # For x ~ N(a e, I) and any h, with u_k noncentral chi-square of k degrees and noncentrality a^2,
-#
+
 #     E[<x, e> h(|x|^2)] = a E h(u_{d+2}),    E[x_j^2 h(|x|^2)] = E h(u_{d+2}) + a^2 e_j^2 E h(u_{d+4}),
-#
+
 # so that the moments of x min(1, radius/|x|) are integrals over a line. They must be exact, because the error in the
 # mean of a row is multiplied by n in the sum.
 
@@ -130,7 +130,6 @@ class SignBox:
 # symmetric under the null. So the error in the probability of a ball is O(1/n), less than the error of a calibration.
 # This requires Cramer's condition, which fails for one column and a tiny radius, because rows are nearly two-valued.
 NORMAL_LIMIT = 10_000
-
 _TAIL = 12.0  # standard deviations of a length, or more: beyond there is nothing that counts
 _FAR = 1e4  # lengths of rows so far off are normal around sqrt(a^2 + df - 1), to 1e-8 of it up to a million columns
 _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(200)
@@ -171,6 +170,8 @@ def _shrunk(power: int, df: int, distance: float, radius: float) -> float:
         return float(inside)
     return float(inside + (high - low) / 2 * np.sum(_WEIGHTS * (radius / s) ** power * density))
 
+
+# The test
 
 # Proof: docs/proofs/spatial-sign.md.
 

@@ -1,11 +1,4 @@
-"""p-values and critical values from a calibration of B null statistics, and their level.
-
-Public null distributions: simulate the released statistic, including noise, once, and store it.
-
-The plan of an identity test: its stages, and the public constants of its statistic.
-
-The public side of an identity test: its plan, and simulated releases under the null and alternatives.
-"""
+"""Calibration of identity tests by public simulation: p-values, stored null distributions, and plans."""
 
 from __future__ import annotations
 
@@ -49,6 +42,8 @@ from dpstats.privacy.plan import ReleasePlan
 from dpstats.privacy.stages import AnyStage
 from dpstats.release.estimator import PrivateEstimator, parameters, plan_on_sample
 from dpstats.release.session import Released, Session
+
+# p-values and critical values from B null statistics, and their level
 
 # p = (1 + #{null >= observed})/(B + 1) is exactly valid on average over calibrations. For one calibration, the realized
 # level has a Beta distribution (docs/intervals/identity-tests.md).
@@ -113,27 +108,22 @@ def realised_level(size: int, level: float, coverage: float = 0.95) -> tuple[flo
     return float(low), float(high)
 
 
+# Null distributions, simulated once and stored
+
 # The seed is fixed and independent of any user's seed. The same test of the same public size has the same critical
 # value everywhere.
 
 PUBLIC_SEED = 20_200_613
 """Public seed of all null simulations."""
-
 _BLOCK = 50  # datasets with one seed
 _KEPT = 256
-
 _SCHEMA = 3  # version of keys and files; raise it if the same key gets other numbers
-
 _DECIMAL = re.compile(r"\d+\.\d+(?:e[-+]?\d+)?|\d+e[-+]?\d+")
-
 _memory: OrderedDict[tuple[str, str | None], NDArray[np.float64]] = OrderedDict()
 """Null statistics by key and cache directory. A test uses only the directory that it names."""
-
 SLOW = 5.0
 """Seconds from which on a calibration is also kept with the compiled code of the package, for later processes."""
-
 _lock = threading.Lock()
-
 Simulate = Callable[[int, np.random.Generator], NDArray[np.float64]]
 
 
@@ -317,6 +307,9 @@ def _write(path: Path, known: NDArray[np.float64]) -> None:
     os.replace(name, path)
 
 
+# Plans
+
+
 @dataclass(frozen=True)
 class IdentityPlan(ReleasePlan):
     """The plan of an identity test, with the public constants of its statistic.
@@ -373,6 +366,8 @@ class IdentityPlan(ReleasePlan):
     def __getstate__(self) -> dict[str, Any]:
         return {**super().__getstate__(), "null": None}
 
+
+# The public side of a test
 
 # This module never sees data. A test adds its public constants, and draws its exact integers for simulated data.
 

@@ -1,8 +1,6 @@
-"""The l1 extension: T = ||S||^2 - n d v, with S the sum of the rows, extended from where ||S||_1 is small.
+"""Extensions of T = ||S||^2 - n d, with S the sum of the rows, from the datasets where one row moves T little.
 
-Extensions of T = ||S||^2 - n d from C(Delta) = {|<x_j, S>| <= Delta for all rows j}, for sign rows.
-
-The exact extension of T from C(Delta), by enumeration or by integer programs: for small data.
+Proof: docs/proofs/lipschitz-extension.md.
 """
 
 from __future__ import annotations
@@ -20,6 +18,8 @@ from scipy.special import ndtr
 from dpstats.data.parameters import check_choice, check_integer, check_real
 from dpstats.data.values import as_int64
 from dpstats.errors import refuse, refuse_data
+
+# Extension from datasets with a small ||S||_1
 
 # T is stable on datasets with ||S||_1 <= A. Its extension to all datasets has a closed form that is 4cA-Lipschitz. It
 # is the minimum over k of a cost g_k(X) + K k, with g_{k+1}(X') <= g_k(X) for neighbors
@@ -166,6 +166,8 @@ def _absolute_integers(S: NDArray[Any], extra: int) -> NDArray[Any]:
     return np.array([[abs(int(value)) for value in row] for row in S.tolist()], dtype=object)
 
 
+# Extension from C(Delta) = {|<x_j, S>| <= Delta for all rows j}, for sign rows
+
 # C(Delta) is the set of algorithm 9.3.1, with the corrected constant K(Delta) in place of 4 Delta. Here are the
 # constant, and a computable K-Lipschitz lower bound of the extension; `exact_extension` has the extension itself, for
 # small data (docs/proofs/lipschitz-extension.md). Integers in give exact integers out.
@@ -258,13 +260,14 @@ def check_sign_rows(X: Any) -> NDArray[np.int64]:
     return signs
 
 
+# The exact extension from C(Delta), by enumeration or by integer programs
+
 # The proof page docs/proofs/lipschitz-extension.md defines it and proves its privacy.
 
 # Limit for the cost of the exact extension. The rule depends on the public (n, d) only.
 MAX_COUNT_VECTORS = 300_000
 MAX_SUMS = 2_000_000
 MAX_PATTERNS = 64
-
 _SUMS_AT_ONCE = 1 << 14  # times 64 patterns: eight megabytes
 
 

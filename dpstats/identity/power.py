@@ -1,9 +1,4 @@
-"""Alternatives to the null hypothesis: the direction of the mean, and its largest possible distance.
-
-A public bound on what simulations may cost: refused before they run, by an estimate from public sizes.
-
-Power of a test at a public size, and the size for a given power, from public simulation.
-"""
+"""Power of a test at a public size, and the size for a given power, from public simulation."""
 
 from __future__ import annotations
 
@@ -18,6 +13,8 @@ from dpstats.data.parameters import check_choice, check_flag, check_real, check_
 from dpstats.errors import InvalidParameter, refuse
 from dpstats.identity.calibration import LARGEST_N, PUBLIC_SEED, CalibratedTest, IdentityPlan
 from dpstats.identity.whitening import Reference
+
+# Alternatives: the direction of the mean, and its largest possible distance
 
 LARGEST_DISTANCE = 1e6
 
@@ -62,6 +59,8 @@ def norm_rate(distance: float, d: int, epsilon: float) -> float:
     a, e = distance, epsilon
     return float(math.sqrt(d) / a**2 + (d / (a**2 * e)) ** (2 / 3) + math.sqrt(d) / (a * e))
 
+
+# The cost of simulations, by an estimate from public sizes
 
 MAX_SECONDS = 3600.0
 """Of one core, by default. The estimate is right to within a factor of a few."""
@@ -113,6 +112,8 @@ class Workload:
         """Move the bar on."""
         self._bar.update(datasets)
 
+
+# Power
 
 _FIRST_N = 32  # start of doubling searches
 _RELEASES, _SIGN_DATASETS = 10_000, 20  # simulated releases, and datasets of signs, for the attainable power

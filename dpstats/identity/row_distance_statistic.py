@@ -1,8 +1,6 @@
 """The row-distance statistic: the number of rows that must change before a statistic falls below its null median.
 
-Public constants of the row distance, from the null distribution of inner products, without data.
-
-The row-centered kernel of two-valued columns: clipped inner products minus the average product of each row.
+Proof: docs/proofs/row-distance.md.
 """
 
 from __future__ import annotations
@@ -24,32 +22,30 @@ from dpstats.data.values import as_int64
 from dpstats.errors import InvalidParameter, refuse_data
 from dpstats.parallel import one_blas_thread
 
+# The statistic
+
 # Let G_ij be a clipped inner product of two rows, or 0 if i = j, and r = G 1. Let w be the width of a window that
 # contains 0 and every G_ij. For k = 0..n and a_k = a0 + w k, define
-#
+
 #     f_k = sum_i r_i - 2 sum_{k largest} (r_i)_+ + 2 sum_i (-a_k - r_i)_+ ,
 #     D   = min{k : f_k <= tau0 + 2 a0 k + 2 w k (k - 1)}        (n if there is none).
-#
+
 # Replacing one row changes D by at most one. The proof (docs/proofs/row-distance.md) uses symmetry, the zero diagonal,
 # the width of the window, and that G_ij is a function of its two rows. It requires exact arithmetic, because ties in
 # floating point break it. So rows are integers. Products use floating point only if every partial sum is an exactly
 # represented integer, and everything after the products is int64.
-#
+
 # The window is [-rho, rho], or the window of `Centering`.
 
 STEP_BITS = 3
 """Whitened coordinates are rounded to steps of 2^-3 ..."""
-
 LARGEST_STEP = 32
 """... and clipped to this many of them: to -4 and 4. Inner products are in units of a step squared."""
-
 # Tile of the Gram matrix: small enough for the cache, large enough for the product to run at full speed.
 _TILE_ROWS, _TILE_COLUMNS = 512, 2048
-
 # Integers up to these are exact in the floating-point type, and so are sums that stay below them.
 _EXACT_FLOAT32, _EXACT_FLOAT64 = 2**24, 2**53
 _MAX_INTEGER = 2**62
-
 _MAX_THREADS = 8
 _WORK_OF_A_THREAD = 10**9  # multiplications, about 10 milliseconds; less work is not worth a thread
 
@@ -350,6 +346,8 @@ def _upper_tiles(n: int) -> Iterator[tuple[slice, slice]]:
             yield slice(start, stop), slice(left, min(left + _TILE_COLUMNS, n))
 
 
+# Constants from the null distribution of inner products, without data
+
 # Any constants are private. Good constants place tau0 near the median of f0.
 
 
@@ -374,11 +372,13 @@ def approximate_null_f0(n: int, a0: int, clipped_square: float) -> float:
     return 2 * n * spread * (math.exp(-s * s / 2) / math.sqrt(2 * math.pi) - s * float(ndtr(-s)))
 
 
+# The row-centered kernel of two-valued columns
+
 #     G(x, y) = K(x, y) - g(x) - g(y) + c,  K = clip(<x, y>, -rho, rho),  g(x) = E K(x, y) over y of the null,  c = E g,
-#
+
 # all integers. If columns are skewed, g is not constant. The part of K that is a sum over single rows then hides the
 # effect that the test detects, and toward the middle counteracts it.
-#
+
 # g must be a function of the row only, **bit for bit**. Otherwise one row would change the products of others. A
 # matrix product with a vectorized exponential differed for 39 of 20,000 rows by their position in a block. So g is a
 # table of all rows, or consists of additions and multiplications of single numbers in a fixed order. Proof:
@@ -386,18 +386,14 @@ def approximate_null_f0(n: int, a0: int, clipped_square: float) -> float:
 
 _TABLED_COLUMNS = 12
 """Largest number of columns for which g is a table of all 2^d rows."""
-
 # For more columns, g is an integral over the characteristic function of <x, y>. These are its limit, over sqrt(d), and
 # the number of its nodes.
 _REACH, _NODES = 20.0, 64
 _REACH_OF_MEAN, _NODES_OF_MEAN = 400.0, 8192
-
 _ROWS_AT_ONCE = 1024
 _PAIRED_ROWS = 512
 """Number of rows whose pairs estimate the range of G: all rows, or rows drawn from the null with a public seed."""
-
 _CUT_OFF = 0.1
-
 _TABLES_KEPT = 8
 
 

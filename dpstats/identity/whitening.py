@@ -1,6 +1,6 @@
 """The null hypothesis in whitened coordinates: public numbers, a row map, and how to simulate both.
 
-From normal rows to signs: the reduction of theorem 9.3.1.
+Proof: docs/proofs/identity-tests.md.
 """
 
 from __future__ import annotations
@@ -26,7 +26,6 @@ from dpstats.lattice.rounding import not_finite
 _BLOCK = 1 << 18  # entries whitened at once: two megabytes
 _ROUNDING = 1e-9
 _CENTERED = "such a row as the mean of the null hypothesis"
-
 NULLS = ("normal", "product")
 
 
@@ -196,6 +195,9 @@ class Reference:
             raise refuse("distance", allowed="not move a column's mean beyond -1 or 1 in this direction")
         up: NDArray[np.float64] = (1 + np.clip(mean, -1, 1)) / 2
         return up
+
+
+# From normal rows to signs: the reduction of theorem 9.3.1
 
 
 def grid_law(

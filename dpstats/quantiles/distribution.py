@@ -1,12 +1,4 @@
-"""Counts of rows in dyadic intervals, and the consistent counts that fit them best.
-
-Proof: docs/proofs/distribution.md.
-
-The band of a private cdf, and the errors of quantiles that are read from it.
-
-Proof: docs/proofs/distribution.md.
-
-The private distribution of a column: its cdf with a band, and every quantile.
+"""The private distribution of a column: its cdf with a band, and every quantile.
 
 Proof: docs/proofs/distribution.md.
 """
@@ -53,6 +45,9 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 Numbers = NDArray[np.float64]
+
+
+# Counts in dyadic intervals, and the consistent counts that fit them best
 
 
 # Cells are numbered from 0. Level k of the tree has 2^k nodes, and each node has two children in the next level.
@@ -110,6 +105,8 @@ def consistent_leaves(nodes: Numbers, height: int, total: float | None) -> Numbe
 def _pairs(level: Numbers) -> Numbers:
     return level.reshape(*level.shape[:-1], -1, 2)
 
+
+# The band of the cdf, and errors of quantiles
 
 BAND = AtOnce("the band, which covers all quantiles at once")
 
@@ -243,8 +240,9 @@ class QuantileErrors(ErrorDistribution):
         return np.reshape(found, np.shape(widths))
 
 
-COUNTS = "rows in dyadic intervals"
+# The estimator
 
+COUNTS = "rows in dyadic intervals"
 _FRACTION_BITS = 30  # Gaussian noise needs a lattice finer than whole counts
 _MOST_CELLS = 1 << 20
 _SIMULATED = 2000

@@ -1,7 +1,4 @@
-"""The public grid of candidates for quantiles, and the places of rows on it.
-
-Base class of the estimators of one column. They accept a 1-d array or a table with one column.
-"""
+"""The public grid of candidates for quantiles, the places of rows on it, and estimators of one column."""
 
 from __future__ import annotations
 
@@ -194,6 +191,8 @@ def sorted_places(X: Any, grid: Grid, missing: str = "error") -> NDArray[np.inte
     places.sort()
     return places
 
+
+# The base class: it accepts a 1-d array or a table with one column
 
 Plan = TypeVar("Plan", bound=GridPlan)
 

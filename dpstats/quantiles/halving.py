@@ -1,14 +1,6 @@
-"""Many quantiles by repeated halving: first the middle quantile, then the middle quantiles on either side.
+"""Points whose ranks are close to public target ranks, by repeated halving, and their rank errors.
 
-Proof: docs/proofs/quantiles.md, theorem 3.
-
-Joint choice of points whose ranks are close to public target ranks.
-
-Proof: docs/proofs/quantiles.md, theorem 1.
-
-Distributions of the rank errors of chosen points, and target ranks of the limits of an interval.
-
-Proof: docs/intervals/quantiles.md.
+Proofs: docs/proofs/quantiles.md, docs/intervals/quantiles.md.
 """
 
 from __future__ import annotations
@@ -29,8 +21,9 @@ from dpstats.data.values import as_int64
 from dpstats.release.groups import Cells, Nested, Windows
 from dpstats.release.session import Part, Session
 
-_LARGEST_DENOMINATOR = 10**6
+# Points: first the middle quantile, then the middle quantiles on either side
 
+_LARGEST_DENOMINATOR = 10**6
 Places = NDArray[np.integer[Any]]
 
 
@@ -195,8 +188,9 @@ def counts_beside(places: Places, low: NDArray[np.int64], high: NDArray[np.int64
     return as_int64(np.concatenate([below, up_to], axis=-1))
 
 
-Numbers = NDArray[np.float64]
+# Distributions of rank errors, and target ranks of the limits of an interval
 
+Numbers = NDArray[np.float64]
 _LEFT_OUT = 1e-13
 _FAR = 60.0
 _ROUNDING = 1e-12

@@ -1,8 +1,6 @@
-"""Estimated proportions from unbiased answers with Gaussian noise, for these rows or for their population.
+"""Answers to a whole workload of queries from one release: marginals of a domain, or any linear queries.
 
-Answers to a whole workload of queries from one release: marginals of a domain, or any linear queries.
-
-A figure of the answers to a workload.
+Proof: docs/proofs/workload-answers.md.
 """
 
 from __future__ import annotations
@@ -42,6 +40,8 @@ from dpstats.tables.shares import CountShare, ShareErrors
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
+
+# Proportions, for these rows or for their population
 
 
 def check_estimand(estimand: Any) -> str:
@@ -102,6 +102,8 @@ def share_estimates(
         together=together,
     )
 
+
+# Workloads
 
 # Proof: docs/proofs/workload-answers.md.
 
@@ -423,6 +425,9 @@ class WorkloadAnswers(HasEstimates, WorkloadRelease[WorkloadPlan]):
             rows.append((queries.domain.label(table), cells, f"{z * std:.2g}", f"{l1:.2g}", f"{away:.2g}"))
         header = ["table", "cells", f"{100 * level:g}% half-width", "l1 error, unbiased", "l1 from uniform"]
         return header, rows
+
+
+# Figures
 
 
 def plot_answers(

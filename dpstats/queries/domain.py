@@ -1,7 +1,4 @@
-"""Finite domains: products of named attributes with declared levels or bins, and the counts of rows in their cells.
-
-Private counts of the cells of a domain, from the codes of rows or from given counts.
-"""
+"""Finite domains: products of attributes with declared levels or bins, and counts of rows in their cells."""
 
 from __future__ import annotations
 
@@ -23,16 +20,12 @@ from dpstats.errors import InvalidData, refuse, refuse_data, show, show_names
 # A domain is public and declared in advance. The cell of a row depends on this row only.
 
 Counts = NDArray[np.int64]
-
 LARGEST_TABLE = 1 << 26
 """Largest number of cells of a histogram: half a gigabyte of counts."""
-
 BYTES_OF_A_CELL = 128
 """Memory of a cell in a fit of a distribution over the domain: some sixteen arrays of the size of the domain."""
-
 OTHER = "other"
 """Level of the entries outside all declared levels, for attributes that have such a level."""
-
 TIMES = " × "
 """Separator between the attribute names of a table."""
 
@@ -318,6 +311,9 @@ def domain_schema(domain: Domain, declared: bool = True, n_features: int | None 
     names = domain.names if domain.named else None
     levels = domain.kinds if declared else None
     return Schema(names, levels=levels, cells=domain.shape, counted=not declared, n_features=n_features)
+
+
+# Private counts of cells, from the codes of rows or from given counts
 
 
 def counts_of(rows: Rows, shape: tuple[int, ...]) -> Counts:

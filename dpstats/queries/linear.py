@@ -1,7 +1,4 @@
-"""Linear queries: averages over the rows of functions with values in [0, 1], over a finite public universe.
-
-Exact integer answers of queries on histograms over a finite universe.
-"""
+"""Linear queries: averages over the rows of functions with values in [0, 1], and their exact integer answers."""
 
 from __future__ import annotations
 
@@ -17,16 +14,16 @@ from dpstats.data.parameters import check_integer
 from dpstats.data.values import as_int64
 from dpstats.errors import attempt, refuse, show
 
+# Queries
+
 # A family of queries provides the methods that mechanisms use: its size, its answers on a histogram, and the transpose.
 # A family without an explicit matrix (marginals, ranges) is another class with these methods.
 
 Numbers = NDArray[np.float64]
-
 FRACTION_BITS = 20
 """Values of queries are multiples of 2^-20. A sum over integer counts of at most 2^32 rows is then exact.
 
 This holds in floating point and for any order of summation, so the contribution of a row does not depend on others."""
-
 _MOST_CHECKS = 200_000  # largest number of sets in the search for a shattered set
 
 
@@ -306,6 +303,8 @@ def vc_dimension(matrix: Numbers) -> int | None:
         shattered = larger
     return most
 
+
+# Exact integer answers on histograms
 
 # Mechanisms add noise to combinations of two kinds of integers, both in steps of 2^-20 rows. The answers on the data
 # are exact. The answers of a public hypothesis are rounded. Replacing a row changes an answer on the data by at most

@@ -1,8 +1,6 @@
 """Marginal tables of a few attributes of a domain. Every cell of a table is a query.
 
-Residuals of tables: the information in a table that smaller tables do not have, in exact integers.
-
-Tables in orthonormal contrasts: along every axis the mean, and the Helmert contrasts of the levels.
+Proof: docs/proofs/workload-answers.md.
 """
 
 from __future__ import annotations
@@ -23,6 +21,8 @@ from dpstats.data.values import as_int64
 from dpstats.errors import refuse, show
 from dpstats.queries.domain import Domain, check_domain, find_position
 from dpstats.queries.linear import LinearQueries, Numbers, real_vector
+
+# Tables
 
 Table = tuple[int, ...]
 """Attributes of a table, by increasing position."""
@@ -211,6 +211,8 @@ def _spread(weights: dict[Table, NDArray[Any]], axis: int, kept: int, shape: tup
     return np.asarray(total)
 
 
+# Residuals: the information in a table that smaller tables do not have, in exact integers
+
 # With P_i = I - 11'/n_i and P_A the product of these over the attributes of A, the residual of a table x_A is P_A
 # x_A. Tables are sums of residuals: x_S = sum over A within S of the residual of A, spread evenly over the attributes
 # of S that A lacks. Proof: docs/proofs/workload-answers.md.
@@ -271,6 +273,8 @@ def share(part: Table, table: Table, shape: Sequence[int]) -> float:
     """Return the variance that a residual with noise variance 1 adds to each cell of a table."""
     return math.prod(1 - 1 / shape[j] if j in part else 1 / shape[j] ** 2 for j in table)
 
+
+# Orthonormal contrasts: along every axis the mean, and the Helmert contrasts of the levels
 
 # Consider the coefficients with a contrast in the attributes A, and the mean in all others. They are the residual of A
 # in orthonormal coordinates, times the root of the number of cells of the other attributes. Independent noise of a

@@ -1,6 +1,6 @@
-"""Rounds that select the table with the worst answers and learn from its noisy counts: their plan and state.
+"""Multiplicative weights with the exponential mechanism over tables. Each round measures the worst table.
 
-Multiplicative weights with the exponential mechanism over tables. Each round measures the worst table.
+Proof: docs/proofs/marginal-mwem.md.
 """
 
 from __future__ import annotations
@@ -40,22 +40,18 @@ from dpstats.release.estimator import parameters
 from dpstats.release.noise import check_scale
 from dpstats.release.session import Released, Session
 
-# Proof: docs/proofs/marginal-mwem.md.
+# Rounds: their plan and state
 
 SELECTION_SHARE = 0.1
 """Fraction of the cost of a round for the selection of a table. Public, chosen without data (McKenna et al.)."""
-
 MOVED = 2
 """Sensitivity of the l1 error of a table: a replaced row leaves one cell and enters another."""
-
 _BALANCED = 0.1
 """l1 noise of a table, as a proportion of the rows, at which one round per attribute is best."""
-
 LESS = (0.0, *MARGINS, 3e-3, 0.01, 0.02, 0.03, 0.04, 0.06, 0.1, 1.0)
 """Candidate reductions of the cost, relative to continuous noise.
 
 From an epsilon of about 11, the delta of a lattice counts e^epsilon times, and the exact total cannot be reached."""
-
 _STEPS = 40
 _TOLERANCE = 0.02
 
@@ -242,7 +238,7 @@ class Rounds:
         return [found[table].reshape(len(p), -1) for table in tables]
 
 
-# Proof: docs/proofs/marginal-mwem.md.
+# The estimator
 
 _SHOWN = 40
 _MOST_ROUNDS = 1000

@@ -1,11 +1,4 @@
-"""Prefixes of an ordered universe: numbers of rows at or below each point.
-
-Ranges of an ordered universe: numbers of rows between two points.
-
-Parities of a few of d bits: numbers of rows with an odd number of ones among them.
-
-Random halfspaces of points in space: numbers of rows on one side of a plane.
-"""
+"""Families of queries: prefixes, ranges, parities of bits, and random halfspaces of points."""
 
 from __future__ import annotations
 
@@ -21,6 +14,8 @@ from dpstats.data.parameters import check_integer
 from dpstats.data.values import as_int64
 from dpstats.errors import attempt, refuse
 from dpstats.queries.linear import LinearQueries, Numbers, real_vector
+
+# Prefixes of an ordered universe: numbers of rows at or below each point
 
 
 class PrefixQueries(LinearQueries, name="prefixes"):
@@ -70,6 +65,8 @@ def running(x: NDArray[Any]) -> NDArray[Any]:
     """Return the cumulative sums of a vector. Sums of integers are integers."""
     return np.cumsum(x, dtype=np.int64 if x.dtype.kind in "biu" else np.float64)
 
+
+# Ranges of an ordered universe: numbers of rows between two points
 
 _MOST_RANGES = 1 << 26
 
@@ -161,6 +158,8 @@ class RangeQueries(LinearQueries, name="ranges"):
         return f"{low} to {high}"
 
 
+# Parities of a few of d bits: numbers of rows with an odd number of ones among them
+
 _MOST_BITS, _MOST_PARITIES = 26, 1 << 24
 
 
@@ -250,6 +249,8 @@ def walsh(x: NDArray[Any]) -> NDArray[Any]:
         half //= 2
     return values
 
+
+# Halfspaces: numbers of rows on one side of a plane
 
 _POINT_BITS, _DIRECTION_BITS = 20, 10
 _BLOCK = 1 << 22  # entries of a block of values

@@ -1,6 +1,6 @@
-"""Optimal precisions of the residuals of tables, and their privacy cost, computed from sizes only.
+"""Marginals from one release of the residuals of their tables: precisions, integers, noise, answers and errors.
 
-Marginals from one release of the residuals of their tables: integers, noise, answers and errors.
+Proof: docs/proofs/workload-answers.md.
 """
 
 from __future__ import annotations
@@ -38,19 +38,17 @@ from dpstats.queries.synthetic import Fit, fit, measured
 from dpstats.queries.workload import FULL_TABLE
 from dpstats.release.additive import JointIntegers
 
+# Optimal precisions and their privacy cost, from sizes only
+
 # Residual A has noise of variance 1/w_A in every cell. Let two rows differ in exactly the attributes B. Replacing one
 # by the other moves all residuals jointly by mu^2(B), in squared standard deviations of the noise:
-#
+
 # mu^2(B) = 2 sum_A w_A prod_A (1 - 1/n_i) (1 - (-1)^|A & B| prod_(A & B) 1/(n_i - 1)), over A with nonempty A & B.
-#
-# Proof: docs/proofs/workload-answers.md.
 
 Codes = NDArray[np.int64]
 Places = NDArray[np.intp] | slice
-
 MOST_ATTRIBUTES = 20
 """Largest number of attributes for the cost of every B. Above it, the worst pair of each residual is used."""
-
 _GAP = 5e-4
 _MOST_STEPS = 2000
 _POWER = 32.0  # power of a step of the multipliers, halved if the step is too long
@@ -202,15 +200,13 @@ def _own_movement(part: Table, shape: Sequence[int]) -> float:
     return 2 * math.prod(1 - 1 / shape[j] for j in part) * fewest / (fewest - 1)
 
 
-# Proof: docs/proofs/workload-answers.md.
+# The release
 
 RESIDUALS = "residuals of tables"
-
 _LARGEST_MARGIN = 1 << 24
 _UNIT = 2.0**20  # joint sensitivity of all residuals, in the units of the stage
 _BITS = 30  # bits of the steps of a residual, if 64-bit integers allow them
 _NOISE_LEAVES, _MUCH_NOISE = 0.8, 0.2
-
 Noisy = Mapping[str, Numbers]
 
 

@@ -1,9 +1,4 @@
-"""A released distribution over a domain. It answers any query, and generates synthetic rows.
-
-Least squares fits of distributions to noisy answers, by entropic mirror descent from the uniform distribution.
-
-Noisy residuals of tables of a domain, and how well distributions fit them.
-"""
+"""A released distribution over a domain, which answers any query, and its fit to noisy answers."""
 
 from __future__ import annotations
 
@@ -84,6 +79,9 @@ class SyntheticDistribution:
 
 Evaluate = Callable[[Numbers], tuple[Numbers, Numbers]]
 """Maps distributions (draws, size) to misfits (draws,), half sums of squares, and their gradients (draws, size)."""
+
+
+# Least squares fits, by entropic mirror descent from the uniform distribution
 
 _LEAST = 1e-300
 _GROW, _SHRINK = 1.5, 0.5
@@ -184,6 +182,9 @@ def descend(
 def uniform(draws: int, size: int) -> Numbers:
     """Return uniform distributions: shape (draws, size)."""
     return np.full((draws, size), 1 / size)
+
+
+# Noisy residuals of tables, and how well distributions fit them
 
 
 @dataclass(frozen=True, eq=False)

@@ -1,6 +1,6 @@
-"""Base class of the releases that answer a workload: parameters, reading of rows or counts, and point answers.
+"""Releases that answer a workload, and any linear queries from one Gaussian release, projected onto distributions.
 
-Any linear queries from one Gaussian release, projected onto the possible answers of distributions.
+Proof: docs/proofs/workload-answers.md. Nikolov, Talwar and Zhang (2013), The geometry of differential privacy.
 """
 
 from __future__ import annotations
@@ -29,8 +29,9 @@ from dpstats.queries.synthetic import Fit, SyntheticDistribution, fit
 from dpstats.release.additive import Integers
 from dpstats.release.estimator import PrivateEstimator, parameters
 
-Plan = TypeVar("Plan", bound=ReleasePlan)
+# The base class: parameters, reading of rows or counts, and point answers
 
+Plan = TypeVar("Plan", bound=ReleasePlan)
 FULL_TABLE = 1 << 20
 """Largest number of cells of a domain for which distributions are computed."""
 
@@ -147,10 +148,9 @@ def _check_same(name: str, queries: LinearQueries, domain: Domain) -> None:
         )
 
 
-# Proof: docs/proofs/workload-answers.md. Nikolov, Talwar and Zhang (2013), The geometry of differential privacy.
+# One Gaussian release
 
 ANSWERS = "answers"
-
 _PAIRWISE = 1 << 12  # points up to which all pairs of columns are compared
 _BLOCK = 1 << 22
 

@@ -1,6 +1,4 @@
-"""The result of a rank test.
-
-Private rank tests: Wilcoxon's signed rank, Mann and Whitney's, Kruskal and Wallis's.
+"""Private rank tests: Wilcoxon's signed rank, Mann and Whitney's, Kruskal and Wallis's.
 
 Proof: docs/proofs/rank-tests.md.
 """
@@ -42,6 +40,8 @@ from dpstats.ranks.statistics import (
 from dpstats.release.additive import Integers, additive_stages
 from dpstats.release.estimator import PrivateEstimator, parameters, plan_on_sample
 from dpstats.release.session import Released
+
+# Results
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,6 +136,8 @@ class RankTestResult(HypothesisTest):
         row = (self.test, *numbers, f"{self.pvalue:.4g}")
         return Summary(f"Private {self.test}", facts, ["", "statistic", "noise sd", "p-value"], [row], notes)
 
+
+# Tests
 
 STATISTIC = "rank statistic"
 _MOST_ROWS = 10**9  # so that the sum of the ranks is below 2^63

@@ -1,12 +1,6 @@
-"""Rank statistics in half ranks, so that mid-ranks of ties are integers, and their sensitivities.
+"""Rank statistics in half ranks, so that mid-ranks of ties are integers: sensitivities, p-values and intervals.
 
-Null distributions of the released rank statistics. They are public, simulated once per size and stored.
-
-Two groups with private sizes: their rank sum, their sizes at no further cost, and the p-value of both.
-
-The probability that a value of one group exceeds a value of another, from a released rank sum.
-
-Proof: docs/intervals/ranks.md.
+Proofs: docs/proofs/rank-tests.md, docs/intervals/ranks.md.
 """
 
 from __future__ import annotations
@@ -28,6 +22,8 @@ from dpstats.inference.estimates import Estimates
 from dpstats.inference.noisy_counts import CountNoise
 from dpstats.inference.results import FREE
 from dpstats.parallel import cut
+
+# Statistics and sensitivities
 
 
 def signed_rank_sum(values: NDArray[np.float64]) -> int:
@@ -66,11 +62,11 @@ def all_rank_sums_sensitivity(n: int, sizes: Sequence[int] | None) -> int:
     return moved if sizes is None else min(moved, 4 * (n - min(sizes)))
 
 
-Numbers = NDArray[np.float64]
+# Null distributions, which are public, simulated once per size and stored
 
+Numbers = NDArray[np.float64]
 PUBLIC_SEED = 19_450_619
 """Public seed of all simulations of the null hypothesis."""
-
 _EXACT_ROWS = 2000
 """Above this size, ranks are drawn from their normal limit. The error of a probability is at most 1e-4 (0.08/n)."""
 _FEW = 100
@@ -163,6 +159,8 @@ def pvalue(null: Numbers, observed: float, alternative: str) -> float:
         extreme = null >= observed if alternative == "greater" else null <= observed
     return float((1 + extreme.sum()) / (null.size + 1))
 
+
+# Two groups with private sizes: their rank sum, their sizes at no further cost, and the p-value of both
 
 _LOST = 0.08
 """Largest relative increase of the variance of the released statistic of equal groups, for unequal ones to gain."""
@@ -311,6 +309,9 @@ def middle_rank_sum(n: int, epsilon: float, smaller_fraction: float = 0.5) -> Mi
     error = plain.sensitivity / epsilon * math.log(0.5 / _TELLING_LEVEL)
     told = plain.room > 0 and error <= _TOLD_APART * n * plain.room
     return MiddleRankSum(n, plain.subset, plain.room) if told else plain
+
+
+# The probability that a value of one group exceeds a value of another
 
 
 @dataclass(frozen=True, eq=False)

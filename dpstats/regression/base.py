@@ -1,7 +1,4 @@
-"""Base classes of the private regressions: how they fit, and what they report about coefficients.
-
-The picture of a regression: its coefficients with intervals.
-"""
+"""Base classes of the private regressions: how they fit, and what they report about coefficients."""
 
 from __future__ import annotations
 
@@ -56,7 +53,6 @@ from dpstats.release.session import Session
 
 Transform = Callable[[Any], Any]
 SomePlan = TypeVar("SomePlan", bound=DesignPlan)
-
 INTERCEPT = "Intercept"
 _MANY_OBSERVED = 15.0
 """Standard deviations of its noise from which the number of observed rows is large enough for intervals to hold."""
@@ -715,6 +711,8 @@ class Regression(HasEstimates, PrivateEstimator[SomePlan], ABC):
 
         return self.fit(FormulaRows(described, data))
 
+
+# The picture: coefficients with intervals
 
 _MOST_COEFFICIENTS = 40
 

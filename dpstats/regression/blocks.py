@@ -1,11 +1,4 @@
-"""The declared design: public facts about the columns and the outcome, known before any row is read.
-
-Rows of a fit on the lattice, in blocks. A fit converts its rows once, and keeps them if they are few enough.
-
-Rows are rounded to integers on a fine lattice. Matrices and coefficients that multiply them are public and rounded so
-that the products are exact (dpstats/lattice/products.py). So the contribution of a row does not depend on other rows,
-nor on the processor.
-"""
+"""The declared design of a regression, and its rows in blocks on a fine lattice."""
 
 from __future__ import annotations
 
@@ -39,6 +32,8 @@ from dpstats.lattice.products import (
 from dpstats.lattice.rounding import squared_norms
 from dpstats.means.ratio import check_bounds
 from dpstats.regression.passes import Bins, Floats, Passes, apply_columns, choose_passes
+
+# The design: public facts, known before any row is read
 
 _LARGEST = 1e140
 """Limit for bounds, for the ratio of half-widths, and for the inverse of a half-width.
@@ -171,24 +166,24 @@ class Design:
         return matrix, np.append(self.y_center, np.zeros(d))
 
 
-Result = TypeVar("Result")
+# Blocks of rows
 
+# A fit converts its rows once, and keeps them if they are few enough. Rows are rounded to integers on a fine lattice.
+# Matrices and coefficients that multiply them are public and rounded so that the products are exact
+# (dpstats/lattice/products.py). So the contribution of a row does not depend on other rows, nor on the processor.
+
+Result = TypeVar("Result")
 X_BITS = 18
 """A declared half-width is 2^18 steps."""
-
 REACH = 4
 """Columns are clipped at 2^4 half-widths from the middle of their bounds. Rows beyond this have little weight."""
-
 COUNTED = 2
 """Rows beyond 2^2 half-widths in any column have weight 0 in the Newton steps. The weight depends on x only."""
-
 COUNT_BITS = 20
 """A count of rows by bins has 2^20 steps per row."""
-
 MOST_KEPT = 1 << 28
 """Bytes of rows that a fit keeps. If its rows take more, each query reads and converts them again, which takes about
 twice the time."""
-
 _PLAIN = Passes()
 _BLOCK = 3 << 17  # entries of a block of short rows
 

@@ -1,17 +1,4 @@
-"""Linear hypotheses about coefficients as text: "x1 = x2", "dose = 0.5, age = weight = 0", whole terms "C(plan)".
-
-Names are searched for from the longest to the shortest, plain or in backticks as in a formula: "`-x` = `a b`".
-
-Distributions of a coefficient's error in standard deviations: tail probabilities and quantiles.
-
-Intervals of the slope of a column with two values: the difference of its two levels, each with its own limits.
-
-The logarithm of a mean near 0 is far from normal, and so are log odds of a rate near 0 or 1. The noisy mean itself is
-nearly normal. So a level has the limits of its mean, which are infinite if the mean may be 0. Limits of differences
-combine the distances of both levels from their limits (MOVER). With normal levels this is the usual interval.
-
-Source: Zou and Donner (2008), Construction of confidence limits about effect measures.
-"""
+"""Hypotheses about coefficients as text, distributions of their errors, and limits of columns with two values."""
 
 from __future__ import annotations
 
@@ -35,13 +22,15 @@ from dpstats.errors import InvalidParameter, refuse
 from dpstats.inference.error_distributions import ErrorDistribution, Limits, StatedErrors, Tail
 from dpstats.regression.passes import Floats
 
-_NUMBER = re.compile(r"(\d+\.?\d*|\.\d+)([eE][-+]?\d+)?")
-_SHOWN = 8
+# Hypotheses as text
 
 
 @dataclass(frozen=True, eq=False)
 class Hypotheses:
     """Linear combinations of coefficients, and their values under the null hypothesis.
+
+    As text they are "x1 = x2", "dose = 0.5, age = weight = 0", or whole terms such as "C(plan)". Names are searched for
+    from the longest to the shortest, plain or in backticks as in a formula: "`-x` = `a b`".
 
     Attributes
     ----------
@@ -115,7 +104,7 @@ class Hypotheses:
 
     def _checked(self, parameter: str) -> Hypotheses:
         if np.linalg.matrix_rank(self.matrix) < len(self.matrix):
-            got = f"{len(self.names)}: {', '.join(self.names[:_SHOWN])}"
+            got = f"{len(self.names)}: {', '.join(self.names[:_MOST_SHOWN_NAMES])}"
             raise refuse(parameter, got=got, allowed="linearly independent hypotheses")
         return self
 
@@ -198,6 +187,11 @@ def _name_at(text: str, place: int, names: Iterable[str]) -> str:
         if not (ends_a_word and after and (after.isalnum() or after in "_[")):
             return name
     return ""
+
+
+_NUMBER = re.compile(r"(\d+\.?\d*|\.\d+)([eE][-+]?\d+)?")
+_MOST_SHOWN_NAMES = 8
+"""Names of coefficients in an error at most."""
 
 
 class _Reader:
@@ -305,13 +299,16 @@ class _Reader:
 
     def _refused(self) -> InvalidParameter:
         known = [name for name in (*self._names, *self._terms) if name[:1] != "`"]
-        shown = ", ".join(known[:_SHOWN]) + (", ..." if len(known) > _SHOWN else "")
+        shown = ", ".join(known[:_MOST_SHOWN_NAMES]) + (", ..." if len(known) > _MOST_SHOWN_NAMES else "")
         return refuse(
             self._parameter,
             given=self._of,
             allowed=f"sums of coefficients ({shown}) and numbers, with = between them",
             remedy="Write a name with signs or blanks in backticks.",
         )
+
+
+# Distributions of errors
 
 
 class ErrorLaw(Protocol):
@@ -488,17 +485,19 @@ class MappedErrors(ErrorDistribution):
         return low, high
 
 
-_COARSE = 0.1
+# Limits of columns with two values
+
+_COARSE_NOISE = 0.1
 """Noise of a level in the last gradient, over its mean, from which its own lower limit counts too."""
-_FARTHEST = 1e9
-_HALVINGS = 52
 _LARGEST_LOG_ODDS = 30.0
-_USUAL = 0.95
 
 
 @dataclass(frozen=True)
 class Level(ABC):
     """The linear predictor of the rows with one value of a column.
+
+    The logarithm of a mean near 0 is far from normal, and so are log odds of a rate near 0 or 1. The noisy mean itself
+    is nearly normal. So a level has the limits of its mean, which are infinite if the mean may be 0.
 
     Attributes
     ----------
@@ -548,7 +547,7 @@ class LogLevel(Level):
         if least <= 0 or z * self.std >= 1:
             return math.inf
         usual = -math.log1p(-z * self.std)
-        return max(usual, self.after - self.before - math.log(least)) if self.noise > _COARSE else usual
+        return max(usual, self.after - self.before - math.log(least)) if self.noise > _COARSE_NOISE else usual
 
     def upper_distance(self, z: float) -> float:
         return math.log1p(z * self.std)
@@ -578,13 +577,17 @@ class LogitLevel(Level):
         if least <= 0 or alone <= 0:
             return math.inf
         # The average of two noisy log odds is too far from 0.
-        if rate > 0.5 and self.noise > _COARSE * (1 - rate):
+        if rate > 0.5 and self.noise > _COARSE_NOISE * (1 - rate):
             least = min(least, alone)
         return float(logit(rate) - logit(least))
 
     def is_settled(self, errors: float) -> bool:
         rate = float(expit(self.before + self.moved))
         return abs(self.seen - rate) <= errors * math.hypot(self.error, rate * (1 - rate) * self.std)
+
+
+_USUAL_LEVEL = 0.95
+"""Level of the limits that a slope is said to have or not to have."""
 
 
 @dataclass(frozen=True)
@@ -621,7 +624,7 @@ class Levels:
 
     def list_unlimited(self) -> list[tuple[float, int]]:
         """Return the value of the column at each level without a limit, and the sign of the slope's missing limit."""
-        z = NORMAL.reach((1 - _USUAL) / 2)
+        z = NORMAL.reach((1 - _USUAL_LEVEL) / 2)
         return [
             (value, side * sign)
             for level, value, side in ((self.upper, self.high, 1), (self.lower, self.low, -1))
@@ -647,12 +650,18 @@ class Levels:
         return found
 
 
+_LARGEST_SCORE = 1e9
+"""Standard errors up to which a score is searched. Its inverse is the smallest score."""
+_SCORE_HALVINGS = 52
+
+
 @dataclass(frozen=True, eq=False)
 class LevelErrors(ScaledErrors):
     """Errors of linear combinations of coefficients. Some of these have `Levels`.
 
-    A limit combines the distances of the coefficients from their limits, with their correlations. It is infinite if
-    the combination changes along a direction without a limit. P-values invert the limits.
+    A limit combines the distances of the coefficients from their limits, with their correlations (MOVER: Zou and Donner
+    2008, Construction of confidence limits about effect measures). It is infinite if the combination changes along a
+    direction without a limit. P-values invert the limits. With normal levels these are the usual intervals.
 
     Attributes
     ----------
@@ -724,12 +733,12 @@ class LevelErrors(ScaledErrors):
         score = np.array((self.estimate - at) / self.error)
         for place in np.flatnonzero(self._concerned):
             off, weights = float(self.estimate[place] - at[place]), self.weights[[place]]
-            least, most = 1 / _FARTHEST, _FARTHEST
-            for _ in range(_HALVINGS):
+            least, most = 1 / _LARGEST_SCORE, _LARGEST_SCORE
+            for _ in range(_SCORE_HALVINGS):
                 z = math.sqrt(least * most)
                 beyond = abs(off) > self._distances(z, weights)[0 if off > 0 else 1][0]
                 least, most = (z, most) if beyond else (least, z)
-            score[place] = math.copysign(least if least > 1 / _FARTHEST else 0.0, off)
+            score[place] = math.copysign(least if least > 1 / _LARGEST_SCORE else 0.0, off)
         return score
 
 

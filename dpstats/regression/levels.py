@@ -1,8 +1,6 @@
-"""Means of levels, adjusted for covariates: from the releases to the clips of the residuals and to the estimate.
+"""Means of levels, adjusted for covariates: from the releases to the clips of residuals and to the estimate.
 
 Proof: docs/proofs/levels.md. Intervals: docs/intervals/levels.md.
-
-Coefficients of declared factors, from the means of their cells at equal covariates.
 """
 
 from __future__ import annotations
@@ -529,6 +527,8 @@ class LevelsEstimate:
         sampling = fit.sampling * fit.found.rows / fit.scale**2
         return np.asarray(fit.cov + sampling @ np.diag(bent) @ sampling)
 
+
+# Coefficients of declared factors, from the means of their cells at equal covariates
 
 _Z = 1.96
 """The error of a cell is the half-width of its interval at this quantile, over the quantile."""

@@ -1,23 +1,6 @@
-"""Plan and queries of means by level, adjusted for covariates: totals of levels around slopes by noisy Newton steps.
-
-A row has one level, so sums by level have the sensitivity of one sum, for rare levels too. Whitening a 0/1 column
-instead makes its rows long if the level is rare, and loses a rare level in the noise.
-
-The stages, each with a fixed fraction of mu^2:
-
-1. Totals of all outcomes. They give the range of most outcomes.
-2. Totals of the outcomes by level, clipped to this range. They give a center for each level.
-3. Sums of the covariates by level. Only if levels are not randomized: they give centers of the covariates.
-4. The Newton steps of a linear regression of the centered outcomes on the centered covariates.
-5. Totals by level of the residuals, each clipped to a multiple of its scale. Noise is in proportion to this clip.
+"""Plan and queries of means by level, adjusted for covariates, and of declared factors of a linear regression.
 
 Proof: docs/proofs/levels.md. Intervals: docs/intervals/levels.md.
-
-Declared factors of a linear regression: their cells, the columns that code them, and the plan.
-
-A factor costs the noise of one sum per level, however rare the level is (`dpstats.regression.levels`). Several factors
-are cross-classified, so that a row has one cell. The means of the cells at equal covariates then give the coefficients
-by weighted least squares. Proof: docs/proofs/levels.md.
 """
 
 from __future__ import annotations
@@ -57,11 +40,23 @@ from dpstats.release.additive import Integers, JointIntegers, additive_stages
 if TYPE_CHECKING:
     from dpstats.regression.linear_path import LinearPath
 
+# Plan of means by level
+
+# A row has one level, so sums by level have the sensitivity of one sum, for rare levels too. Whitening a 0/1 column
+# instead makes its rows long if the level is rare, and loses a rare level in the noise.
+
+# The stages, each with a fixed fraction of mu^2:
+
+# 1. Totals of all outcomes. They give the range of most outcomes.
+# 2. Totals of the outcomes by level, clipped to this range. They give a center for each level.
+# 3. Sums of the covariates by level. Only if levels are not randomized: they give centers of the covariates.
+# 4. The Newton steps of a linear regression of the centered outcomes on the centered covariates.
+# 5. Totals by level of the residuals, each clipped to a multiple of its scale. Noise is in proportion to this clip.
+
 OUTCOMES = "totals of the outcomes"
 LEVELS = "totals of the outcomes by level"
 COVARIATES = "sums of the covariates by level"
 RESIDUALS = "totals of the residuals by level"
-
 _OUTCOMES_SHARE, _COVARIATES_SHARE, _MOST_COVARIATES_SHARE = 0.02, 0.04, 0.2
 _LEVELS_SHARE = 0.15
 _ROUGH, _LEAST_LEVELS = 1000.0, 1 / 3
@@ -406,6 +401,12 @@ def _sum_levels(totals: GaussianTotals, z: Floats, codes: NDArray[np.int64], blo
     }
 
 
+# Declared factors: their cells, and the columns that code them
+
+# A factor costs the noise of one sum per level, however rare the level is. Several factors are cross-classified, so
+# that a row has one cell. The means of the cells at equal covariates then give the coefficients by weighted least
+# squares.
+
 MOST_CELLS = 16
 
 
@@ -514,7 +515,7 @@ def check_cells(factors: Mapping[Any, Categories]) -> None:
         )
 
 
-# Plan
+# Plan of declared factors
 
 
 @dataclass(frozen=True)

@@ -1,21 +1,6 @@
-"""The path of a linear regression: least squares with bounded rows and residuals (Mallows weights, Huber's psi).
+"""The path of a linear regression by Newton steps, and coefficients from noisy second moments released once.
 
-Coefficients from a noisy matrix of second moments, and the covariance of their errors: public algebra.
-
-Least squares divides X'y by X'X, and here both have noise. With A + N for X'X/n and b + e for X'y/n,
-
-    (A + N)^{-1}(b + e) - theta = (A + N)^{-1}(score + e - N theta),
-
-and the covariance of the noise e - N theta depends only on theta and known numbers. On average the inverse of A + N is
-too large, by A^{-1} E[N A^{-1} N] A^{-1} to second order. The divisor is therefore H = A + N + E[N H^{-1} N]. The last
-term is a ridge that keeps H positive for any noise, and is very small if the noise is small.
-
-The second moments of (1, x, y), released once: how rows are bounded, and the plan.
-
-Measured from the middle of the bounds in half-widths, a row is (w, x, v y). A factor that depends on x only scales it
-into a ball. The weights w, v and the radius of the ball are public. The ball contains rows whose columns are all half
-a half-width from the middle ("l2"), or a third ("l1"). Most rows of most columns are inside, and noise grows with the
-square of the radius. Proofs: docs/proofs/sufficient-statistics.md and docs/proofs/functional-mechanism.md.
+Proofs: docs/proofs/regression.md, docs/proofs/sufficient-statistics.md, docs/proofs/functional-mechanism.md.
 """
 
 from __future__ import annotations
@@ -71,6 +56,8 @@ from dpstats.regression.rows import (
     gram_blocks,
 )
 from dpstats.release.additive import JointIntegers, additive_stages
+
+# The path: least squares with bounded rows and residuals (Mallows weights, Huber's psi)
 
 MEAT_KURTOSIS = 5.0
 """Variance of a squared gradient over its squared mean, for normal rows with clipped residuals."""
@@ -426,9 +413,18 @@ def _extrapolate(width: Any, rate: float) -> Any:
     return np.exp(-rate * (width - FIRST_WIDTH)) / -math.expm1(-rate * REACH)
 
 
+# Coefficients from a noisy matrix of second moments, and the covariance of their errors
+
+# Least squares divides X'y by X'X, and here both have noise. With A + N for X'X/n and b + e for X'y/n,
+
+#     (A + N)^{-1}(b + e) - theta = (A + N)^{-1}(score + e - N theta),
+
+# and the covariance of the noise e - N theta depends only on theta and known numbers. On average the inverse of A + N
+# is too large, by A^{-1} E[N A^{-1} N] A^{-1} to second order. The divisor is therefore H = A + N + E[N H^{-1} N].
+# The last term is a ridge that keeps H positive for any noise, and is very small if the noise is small.
+
 KNOWN = 0.9
 """A coefficient is identified if at least this fraction of its divisor was released. The remainder is the ridge."""
-
 _ROUNDS, _CLOSE = 100, 1e-11
 _LEAST = 0.01
 """Smallest assumed variance of the columns in a direction, relative to the average variance."""
@@ -584,8 +580,14 @@ def _worst(
     return grown
 
 
-STAGE = "second moments"
+# The second moments of (1, x, y): how rows are bounded, and the plan
 
+# Measured from the middle of the bounds in half-widths, a row is (w, x, v y). A factor that depends on x only scales it
+# into a ball. The weights w, v and the radius of the ball are public. The ball contains rows whose columns are all half
+# a half-width from the middle ("l2"), or a third ("l1"). Most rows of most columns are inside, and noise grows with the
+# square of the radius.
+
+STAGE = "second moments"
 _ROOM = {"l2": 0.25, "l1": 1 / 3}
 """Contribution of a column to the squared radius of the ball (l2) or to the radius (l1)."""
 _UNUSED = 0.25

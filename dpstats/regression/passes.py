@@ -1,9 +1,6 @@
-"""Public bin edges for numbers that are not negative.
+"""Passes over the rows of a block, by numpy or by loops that numba compiles, and public bin edges.
 
-Passes over the rows of a block: by numpy, or by loops that numba compiles where it is installed.
-
-Both do the same arithmetic, entry by entry, and add up integers below 2^53 as floats, which is exact in any order. So
-both have the same results, bit for bit. A loop reads an entry once where numpy needs several operations on all rows.
+Both do the same arithmetic in exact integers below 2^53, so they have the same results, bit for bit.
 """
 
 from __future__ import annotations
@@ -19,6 +16,8 @@ from numpy.typing import NDArray
 
 from dpstats.data.values import as_int64
 from dpstats.lattice.rounding import FEWEST, compile_loops, squared_norms
+
+# Bin edges for numbers that are not negative
 
 Floats = NDArray[np.float64]
 
@@ -62,9 +61,13 @@ class Bins:
         return np.asarray(below.take(at) + (values > pivots.take(at)))
 
 
+# Passes
+
+# Both kinds do the same arithmetic, entry by entry, and add up integers below 2^53 as floats, which is exact in any
+# order. A loop reads an entry once where numpy needs several operations on all rows.
+
 Integers = NDArray[np.int64]
 Narrow = NDArray[np.float32]
-
 _RUN = 1 << 10  # entries that one operation of numpy handles with a vector repeated for several rows
 _EXPONENT = 1022
 """The exponent of a float is the number in its bits minus this, as `numpy.frexp` has it."""

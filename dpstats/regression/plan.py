@@ -1,7 +1,4 @@
-"""Base class of the plans of all regressions: the declared design, and statements before any row is read.
-
-The plan of a regression: its stages, their budget fractions, and statements before any row is read.
-"""
+"""The plan of a regression: its declared design, its stages, and statements before any row is read."""
 
 from __future__ import annotations
 
@@ -39,6 +36,8 @@ from dpstats.regression.rows import (
     weighted_integers,
 )
 from dpstats.release.additive import Integers, JointIntegers, additive_stages
+
+# The base class
 
 
 @dataclass(frozen=True)
@@ -144,6 +143,8 @@ class DesignPlan(ReleasePlan, ABC):
         return "\n".join([super().__str__(), *(f"  {note}" for note in self.notes())])
 
 
+# Plans of linear and logistic regressions
+
 ROWS, WEIGHT, OFFSETS = "observed rows", "total weight", "offsets outside"
 CENTER, LENGTHS, DIRECTIONS, NORMS, LAST_NORMS, RATE, TAIL, RESIDUALS = (
     "center",
@@ -156,7 +157,6 @@ CENTER, LENGTHS, DIRECTIONS, NORMS, LAST_NORMS, RATE, TAIL, RESIDUALS = (
     "residuals",
 )
 MEAN, SQUARES = "mean residual", "squared residual"
-
 STEPS = 4
 _HOPELESS = 4.0  # noise over sampling error
 _BLURRED = 0.6  # noise of the directions over their average eigenvalue
@@ -175,9 +175,7 @@ SEEN = 4.5
 """A noisy count of norms below this many standard deviations of its noise is treated as zero."""
 MOST_LEVERAGE = 64.0
 """Largest bound of the rows, in upper quartiles of their norms."""
-
 OUTSIDE_WEIGHT = 0.5
-
 FIRST_WIDTH = 1.5
 REACH = 1.5
 """To measure the tails, residuals are clipped this many scales beyond the first clipping threshold.

@@ -1,23 +1,6 @@
-"""Joint sensitivity of a gradient, a Gram matrix and a meat matrix, much smaller than the sum of the three.
+"""The queries of a fit, each a sum of integers over rows, and the joint sensitivities of their answers.
 
-A row is u in the unit ball and v in [-1, 1]. Matrices have the Frobenius norm. Proofs: docs/proofs/regression.md, and
-for Gram matrices alone docs/proofs/sufficient-statistics.md and docs/proofs/functional-mechanism.md.
-
-* A Gram matrix alone: ||uu' - u'u''||^2 <= 2; and for u in the unit ball of l1 its entries move by 2 in l1.
-
-* ||vu - v'u'||^2 + ||uu' - u'u''||^2/2 <= 4, the value for the gradient alone: the first linear step.
-* With the meat: ||vu - v'u'||^2 + (||Iuu' - ..||^2 + ||v^2 uu' - ..||^2)/4 <= 4.25.
-  Here I is 0 only if |v| equals its clipping threshold. If I is 1 for all rows, the bound is 4.
-* With any q in [0, 1] for I, y included; the first line then is at most 4.5: ||vu - v'u'||^2 + ||quu' - ..||^2/2.
-  Later linear steps have q = I.
-* Logistic: ||vu - v'u'||^2 + 1.5 ||huu' - ..||^2 <= 4 where h = 4p(1-p) and |v| <= |y - p|.
-
-If u, v are integers divided by 2^bits, the first bound is exact. For rows that are rounded again, the rounding error
-adds to the sensitivity.
-
-The queries of a fit, one pass over the rows each. Every answer is a sum of integers, one function of each row.
-
-A query is public: it contains parameters and earlier releases only.
+Proofs: docs/proofs/regression.md, docs/proofs/sufficient-statistics.md, docs/proofs/functional-mechanism.md.
 """
 
 from __future__ import annotations
@@ -47,17 +30,33 @@ from dpstats.regression.blocks import COUNT_BITS, REACH, X_BITS, Ball, Block, Bo
 from dpstats.regression.passes import Bins, Floats
 from dpstats.release.additive import Integers, JointIntegers
 
-GRADIENT, CURVATURE, MEAT, MOMENTS = "gradient", "curvature", "meat", "moments"
+# Joint sensitivities of a gradient, a Gram matrix and a meat matrix, much smaller than the sum of the three
 
+# A row is u in the unit ball and v in [-1, 1]. Matrices have the Frobenius norm.
+
+# * A Gram matrix alone: ||uu' - u'u''||^2 <= 2; and for u in the unit ball of l1 its entries move by 2 in l1.
+
+# * ||vu - v'u'||^2 + ||uu' - u'u''||^2/2 <= 4, the value for the gradient alone: the first linear step.
+
+# * With the meat: ||vu - v'u'||^2 + (||Iuu' - ..||^2 + ||v^2 uu' - ..||^2)/4 <= 4.25.
+#   Here I is 0 only if |v| equals its clipping threshold. If I is 1 for all rows, the bound is 4.
+
+# * With any q in [0, 1] for I, y included; the first line then is at most 4.5: ||vu - v'u'||^2 + ||quu' - ..||^2/2.
+#   Later linear steps have q = I.
+
+# * Logistic: ||vu - v'u'||^2 + 1.5 ||huu' - ..||^2 <= 4 where h = 4p(1-p) and |v| <= |y - p|.
+
+# If u, v are integers divided by 2^bits, the first bound is exact. For rows that are rounded again, the rounding error
+# adds to the sensitivity.
+
+GRADIENT, CURVATURE, MEAT, MOMENTS = "gradient", "curvature", "meat", "moments"
 STEP_WEIGHT = 0.5
 LAST_WEIGHT = 0.25
 LOGISTIC_WEIGHT = 1.5
 """Squared weights of the matrices released with the gradient."""
-
 LAST_MOVEMENT = 4.25
 ANY_MOVEMENT = 4.5
 """Squared sensitivities: of the last step, and of a gradient with a matrix whose weights may have any values."""
-
 _SAFE = 1 + 1e-12
 _ROUNDING = 0.51  # rounding error of an entry, in steps: half a step plus floating-point error
 
@@ -149,9 +148,10 @@ def _gram_rounding(p: int, steps: int) -> float:
     return off * (2 + off)
 
 
+# Queries, one pass over the rows each. They contain parameters and earlier releases only
+
 UNIT_BITS = 30
 """Scalars and counts are at most 2^30 steps."""
-
 SIZE, OUTSIDE = "size", "share outside"
 
 

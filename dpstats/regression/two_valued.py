@@ -1,14 +1,6 @@
-"""Columns with two values in a log-linear or logistic path: its moves, its expected curvature, and what a level shows.
-
-A Newton step from above lowers a log mean by at most 1, and a step toward a rate of 0 or 1 is as short. If both bounds
-of a column are its only values, the path knows the average move of the rows at each bound. So it can take the exact
-move instead. Everything here is post-processing of released values.
+"""The path of a logistic regression, and columns with two values in it and in log-linear paths.
 
 Source: Bhatia and Davis (2000), A better bound on the variance. Proof: docs/proofs/regression.md.
-
-Normal log odds: how a Newton step at coefficients of 0 distorts them.
-
-The path of a logistic regression: the likelihood with bounded rows.
 """
 
 from __future__ import annotations
@@ -31,6 +23,12 @@ from dpstats.regression.passes import Floats
 from dpstats.regression.path import Curvature, Estimate, Inverse, Path, Seen, positive
 from dpstats.regression.plan import CENTER, RATE, STEPS, RegressionPlan, step_name, step_number
 from dpstats.regression.rows import CURVATURE, GRADIENT, MEAT, LogisticStep, Outcome, coordinates
+
+# Columns with two values: their moves, their expected curvature, and what a level shows
+
+# A Newton step from above lowers a log mean by at most 1, and a step toward a rate of 0 or 1 is as short. If both
+# bounds of a column are its only values, the path knows the average move of the rows at each bound. So it can take
+# the exact move instead. Everything here is post-processing of released values.
 
 _TWO_VALUES = 0.9
 """A column has two values if its variance is this fraction of the largest that its mean and bounds allow."""
@@ -476,6 +474,8 @@ class LevelPath(Path):
         return np.asarray(settled[int(self.plan.design.intercept) :])
 
 
+# Normal log odds: how a Newton step at coefficients of 0 distorts them
+
 _FINE_NODES, _FINE_WEIGHTS = np.polynomial.hermite_e.hermegauss(60)
 _FINE_WEIGHTS = _FINE_WEIGHTS / _FINE_WEIGHTS.sum()
 _MOST = 4.0
@@ -513,6 +513,8 @@ def normal_log_odds(start: float, spread: float) -> tuple[float, float]:
     farther = max(found / spread, 1.0)
     return farther, _center(rate, farther * spread) - start
 
+
+# The path of a logistic regression: the likelihood with bounded rows
 
 _MOST_LOG_ODDS, _MOST_LEVEL = 12.0, 30.0
 _LEAST_CURVATURE = 0.08

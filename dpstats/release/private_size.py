@@ -1,10 +1,6 @@
 """How many rows count: samples of complete rows where their number is public, and private numbers of rows.
 
-The number of complete rows is released first. A random sample of complete rows follows, of a public size and
-in random order. Proof: docs/proofs/complete-cases.md.
-
-The number of rows is private if neighboring datasets differ by one row added or removed. The plan, charge and errors
-then do not depend on it, and no number of rows is too small. Proof: docs/proofs/private-size.md.
+Proofs: docs/proofs/complete-cases.md, docs/proofs/private-size.md.
 """
 
 from __future__ import annotations
@@ -29,6 +25,10 @@ from dpstats.privacy.guarantee import Neighbors, PrivacyGuarantee, parse_neighbo
 from dpstats.privacy.plan import ReleasePlan
 from dpstats.release.additive import Integers, additive_stages
 from dpstats.release.session import Session
+
+# Samples of complete rows
+
+# The number of complete rows is released first. A random sample of them follows, of a public size, in random order.
 
 ROWS = "number of complete rows"
 TOO_MANY = 0.005
@@ -117,6 +117,9 @@ def _sample(X: Any, chosen: NDArray[np.intp], second: NDArray[np.intp], fill: An
 
 
 # Private numbers of rows
+
+# The number of rows is private if neighboring datasets differ by one row added or removed. The plan, charge and errors
+# then do not depend on it, and no number of rows is too small.
 
 
 class SizeNoise(Protocol):

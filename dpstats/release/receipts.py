@@ -1,15 +1,4 @@
-"""Results of checks, as commands print them.
-
-What a fit says to others: a paragraph on methods, and receipts, which anybody can check without the data.
-
-A receipt states the plan of a fit, its privacy cost, the released numbers, the versions and the hashes of the
-proof pages. A check recomputes the cost from the plan's events. It cannot show that the release followed the
-plan, or that the declared bounds did not come from the data.
-
-A signature is an HMAC with SHA-256 and a secret key. It proves that a holder of the key wrote the receipt and
-that it has not changed since. Every holder can sign, the one who checks too: it proves nothing to a third
-person.
-"""
+"""What a fit says to others: a paragraph on methods, and receipts that anybody can check without the data."""
 
 from __future__ import annotations
 
@@ -44,6 +33,9 @@ __all__ = [
 ]
 
 
+# Results of checks
+
+
 @dataclass(frozen=True, slots=True)
 class Check:
     """One checked fact.
@@ -68,6 +60,8 @@ def as_text(checks: Sequence[Check]) -> str:
         f"{'ok' if check.passed else 'FAILED':8}{check.name:{width}}  {check.found}" for check in checks
     )
 
+
+# Methods
 
 TO_STATE = (
     "[State the source of every parameter that describes the data, such as bounds, and the total guarantee of all "
@@ -155,6 +149,12 @@ def _step(description: str) -> str:
 
 # Receipts
 
+# A receipt states the plan of a fit, its privacy cost, the released numbers, the versions and the hashes of the proof
+# pages. A check recomputes the cost from the plan's events. It cannot show that the release followed the plan, or that
+# the declared bounds did not come from the data.
+
+# A signature is an HMAC with SHA-256 and a secret key. It proves that a holder of the key wrote the receipt and that it
+# has not changed since. Every holder can sign, the one who checks too: it proves nothing to a third person.
 
 _FORMAT = "dpstats receipt, version 1"
 _PACKAGES = ("numpy", "scipy", "opendp", "dp-accounting")

@@ -1,8 +1,6 @@
-"""HAVING, ORDER BY and LIMIT: which released cells are shown, and in which order. This is post-processing.
+"""GROUP BY and SELECT as declared cells and aggregates; HAVING, ORDER BY and LIMIT of released cells.
 
 Proof of the intervals of selected cells: docs/intervals/sql.md, "Selected cells".
-
-Parsing of GROUP BY and SELECT into declared cells and aggregates.
 """
 
 from __future__ import annotations
@@ -63,8 +61,9 @@ from dpstats.sql.scope import (
     split_conditions,
 )
 
-Numbers = NDArray[np.float64]
+# HAVING, ORDER BY and LIMIT, which are post-processing
 
+Numbers = NDArray[np.float64]
 _COMPARE: dict[str, Callable[[Any, Any], Any]] = {
     ">": operator.gt,
     ">=": operator.ge,
@@ -237,6 +236,8 @@ def arrange(query: Query, cells: Sequence[tuple[Any, ...]], values: Numbers) -> 
         return shown, 1.0
     return shown, max(len(shown), 1) / len(cells)
 
+
+# GROUP BY and SELECT
 
 _MOST_AGGREGATES = 50
 _KINDS = {

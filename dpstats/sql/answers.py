@@ -1,12 +1,6 @@
-"""Sums over units with what each adds cut at a threshold: which threshold is itself chosen privately.
-
-Proof: docs/proofs/truncated-sums.md.
-
-Plans of answers. They are public, and fixed before any private row is read.
+"""Plans and answers of numbers: sums over units, the public plans of answers, and noisy numbers with their errors.
 
 Proofs: docs/proofs/elastic-sensitivity.md, docs/proofs/truncated-sums.md, docs/proofs/discovery.md.
-
-Answers: noisy numbers and their errors, by post-processing of the release.
 """
 
 from __future__ import annotations
@@ -43,6 +37,8 @@ from dpstats.release.noise import check_scale
 from dpstats.release.session import Session
 from dpstats.sensitivity.levels import LEVEL, LEVEL_SHARE, half_width, level_stage, noise_width, smooth_stage
 from dpstats.sql.query import Measure, Query, Several
+
+# Sums over units, cut at a threshold
 
 THRESHOLD_SHARE = 0.3
 """Part of epsilon that the threshold is chosen with."""
@@ -176,15 +172,11 @@ class Truncation:
         return np.array([best]), scale, None
 
 
+# Public plans
+
 ANSWER = "answer"
 ROWS, SHARES = "rows", "shares"
 """The blocks of keys that are not declared."""
-DISCOVERY_BITS = 28
-"""Rows have two to this power of steps where keys are not declared: 64-bit integers hold 2^34 rows of a key."""
-_SAFE = 1 + 1e-12
-_FINER = 1 << 10
-"""Parts of an integer in which noise with heavy tails is drawn. Its smallest scale is a few parts."""
-_LARGEST_SCALE = 2.0**52
 _LARGEST_ANSWER = 2**60
 
 
@@ -292,6 +284,10 @@ def public_plan(query: Query, moved: int, guarantee: PrivacyGuarantee) -> SQLPla
     return smaller_noise(make_plan, guarantee.delta, lambda plan: plan.noise(ANSWER).std)
 
 
+DISCOVERY_BITS = 28
+"""Rows have two to this power of steps where keys are not declared: 64-bit integers hold 2^34 rows of a key."""
+
+
 def discovery_plan(query: Query, guarantee: PrivacyGuarantee) -> SQLPlan:
     """Return the plan of numbers of keys that are not declared, where a row of the data is one row of the result."""
     several = query.measure
@@ -301,6 +297,9 @@ def discovery_plan(query: Query, guarantee: PrivacyGuarantee) -> SQLPlan:
     return SQLPlan((count_discovery(ANSWER, ROWS, guarantee, several.bits),), guarantee, query)
 
 
+_ROUNDING_MARGIN = 1 + 1e-12
+
+
 def plan_shares(several: Several, guarantee: PrivacyGuarantee) -> Discovery:
     """Return the stage of numbers of keys that are not declared, under Gaussian noise."""
     row, keys = several.row_steps, count_keys(guarantee.neighbors)
@@ -308,16 +307,21 @@ def plan_shares(several: Several, guarantee: PrivacyGuarantee) -> Discovery:
     if several.parts:
         blocks.append(Block(SHARES, keys * several.parts, 1.0, 1.0))
     # A replaced row leaves one key and enters another, with its shares.
-    far = math.sqrt(keys * row**2 + several.moved_squared(keys == 1)) * _SAFE
+    far = math.sqrt(keys * row**2 + several.moved_squared(keys == 1)) * _ROUNDING_MARGIN
     touched = JointIntegers(ANSWER, tuple(blocks), math.inf, far)
     return discovery_stage(touched, row, guarantee.epsilon, guarantee.delta, guarantee.neighbors)
+
+
+_PARTS_OF_A_STEP = 1 << 10
+"""Parts of an integer in which noise with heavy tails is drawn. Its smallest scale is a few parts."""
+_LARGEST_SCALE = 2.0**52
 
 
 def smooth_plan(query: Query, guarantee: PrivacyGuarantee, interval: bool) -> SQLPlan:
     """Return the plan of an answer whose noise depends on frequencies in private tables."""
     size = query.cells * query.measure.parts
     law = "laplace" if guarantee.delta else "student"
-    finer = 1 if law == "laplace" or query.moved >= _FINER else _FINER
+    finer = 1 if law == "laplace" or query.moved >= _PARTS_OF_A_STEP else _PARTS_OF_A_STEP
     level = LEVEL_SHARE[law] * guarantee.epsilon if interval else 0.0
     epsilon = (guarantee.epsilon - level) * (1 - 2.0**-50) if interval else guarantee.epsilon
 
@@ -368,7 +372,7 @@ def unit_plan(query: Query, guarantee: PrivacyGuarantee, method: str, rows: int)
             moved,
             query.cells * measure.parts,
             # The threshold is divided among the cells of a unit. With few rows, most of the result would be fractions.
-            _FINER if grouped and measure.reach < _FINER else 1,
+            _PARTS_OF_A_STEP if grouped and measure.reach < _PARTS_OF_A_STEP else 1,
             guarantee.neighbors,
         )
         for part in parts
@@ -377,26 +381,11 @@ def unit_plan(query: Query, guarantee: PrivacyGuarantee, method: str, rows: int)
     return SQLPlan(stages, replace(guarantee, delta=0.0), query, truncations=truncations)
 
 
-Numbers = NDArray[np.float64]
+# Errors of answers
 
-SELECTED = (
-    "The rows were selected by their noisy values. The intervals account for this: on average, at least the stated "
-    "fraction of the intervals shown is right (false coverage rate)."
-)
-HALF_ROW = 0.5
-"""Fewer rows than this are none, however little noise there is."""
+Numbers = NDArray[np.float64]
 _LEAST_MISSED = 1e-15
 """Smallest error probability. Below it, the confidence level rounds to 1, and the interval is infinite."""
-
-
-def exclude_unitless(unit: str) -> str:
-    """Return the end of an estimand where units are protected."""
-    return f"; rows without a {unit} do not count"
-
-
-def show_cell(cell: tuple[Any, ...]) -> str:
-    """Return the values of a cell as text, with quotes for an empty text."""
-    return ", ".join("''" if value == "" else str(value) for value in cell)
 
 
 @dataclass(frozen=True)
@@ -496,6 +485,26 @@ class AnswerErrors(ErrorDistribution):
         widths = [self.off.half(2 * float(each)) for each in np.ravel(tail)]
         width = np.reshape(widths, np.shape(tail)) * self.measure.spacing
         return self.values - width, self.values + width
+
+
+# Answers
+
+SELECTED = (
+    "The rows were selected by their noisy values. The intervals account for this: on average, at least the stated "
+    "fraction of the intervals shown is right (false coverage rate)."
+)
+HALF_ROW = 0.5
+"""Fewer rows than this are none, however little noise there is."""
+
+
+def exclude_unitless(unit: str) -> str:
+    """Return the end of an estimand where units are protected."""
+    return f"; rows without a {unit} do not count"
+
+
+def show_cell(cell: tuple[Any, ...]) -> str:
+    """Return the values of a cell as text, with quotes for an empty text."""
+    return ", ".join("''" if value == "" else str(value) for value in cell)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -729,6 +738,26 @@ class PrivateAnswer(PrivateTable):
         )
 
 
+def answered(query: Query, plan: SQLPlan, released: Any, guarantee: PrivacyGuarantee) -> PrivateTable:
+    """Return the answer to a query from its release."""
+    measure, size = query.measure, query.cells
+    assert isinstance(measure, Measure)
+    raw, off, thresholds = read_numbers(query, plan, released)
+    kind = PrivateTable if query.groups else PrivateAnswer
+    return kind(
+        tuple(group.name for group in query.groups),
+        tuple(query.cell(i) for i in range(size)),
+        raw[:, 0] * measure.spacing,
+        query.label,
+        guarantee,
+        plan.method,
+        thresholds,
+        query.text,
+        measure,
+        off,
+    )
+
+
 def read_numbers(query: Query, plan: SQLPlan, released: Any) -> tuple[Numbers, Off, tuple[float, ...]]:
     """Return the numbers of all cells in steps, their noise, and the thresholds of units."""
     measure, size = query.measure, query.cells
@@ -770,23 +799,3 @@ def read_numbers(query: Query, plan: SQLPlan, released: Any) -> tuple[Numbers, O
             assert isinstance(stage, Stage)
             off = Off((stage.scale_steps,), law=stage.noise)
     return np.reshape(total, (size, measure.parts)), off, tuple(thresholds)
-
-
-def answered(query: Query, plan: SQLPlan, released: Any, guarantee: PrivacyGuarantee) -> PrivateTable:
-    """Return the answer to a query from its release."""
-    measure, size = query.measure, query.cells
-    assert isinstance(measure, Measure)
-    raw, off, thresholds = read_numbers(query, plan, released)
-    kind = PrivateTable if query.groups else PrivateAnswer
-    return kind(
-        tuple(group.name for group in query.groups),
-        tuple(query.cell(i) for i in range(size)),
-        raw[:, 0] * measure.spacing,
-        query.label,
-        guarantee,
-        plan.method,
-        thresholds,
-        query.text,
-        measure,
-        off,
-    )

@@ -1,9 +1,6 @@
-"""The catalogue of tables and columns, and of public declarations. Queries are checked against it.
+"""The catalogue of tables, columns and declarations that queries are checked against, and the dialects of engines.
 
-Dialects of compiled SQL: the primitives of an engine, and the checks of them on constants.
-
-Compiled SQL is emitted from these primitives, and never from the text of a query. An engine is used if it computes the
-twelve checks exactly. They read no table. Proof: docs/proofs/elastic-sensitivity.md, the section on execution.
+Proof: docs/proofs/elastic-sensitivity.md, the section on execution.
 """
 
 from __future__ import annotations
@@ -16,6 +13,8 @@ from string import ascii_lowercase, ascii_uppercase
 from typing import Any
 
 from dpstats.errors import InvalidParameter, refuse, show
+
+# Tables and columns
 
 _LOWER = str.maketrans(ascii_uppercase, ascii_lowercase)
 
@@ -179,6 +178,9 @@ class Catalogue:
         return found
 
 
+# Names
+
+
 def fold(name: Any) -> str:
     """Return a name in lower case, for comparisons. DuckDB ignores the case of ASCII letters only."""
     return str(name).translate(_LOWER)
@@ -190,6 +192,11 @@ def quoted(name: str) -> str:
         raise refuse("a name", allowed="not have a zero character")
     return '"' + name.replace('"', '""') + '"'
 
+
+# Dialects
+
+# Compiled SQL is emitted from these primitives, and never from the text of a query. An engine is used if it computes
+# the checks exactly, which read no table.
 
 Ask = Callable[..., list[tuple[Any, ...]]]
 """SQL and parameters -> its rows, in the snapshot."""

@@ -1,10 +1,4 @@
-"""The engine of tables in DuckDB, and of files and data frames, which DuckDB reads in place.
-
-The engine of tables in Postgres: a second connection, and one transaction for each answer.
-
-A transaction is read-only, reads one snapshot (REPEATABLE READ), and locks the tables of the query first, so that their
-definitions stay. Only pg_catalog is searched for functions and types.
-"""
+"""The engines of tables: DuckDB, which reads files and data frames too, and Postgres."""
 
 from __future__ import annotations
 
@@ -35,70 +29,33 @@ from dpstats.data.values import number_sql
 from dpstats.errors import InvalidData, InvalidParameter, is_public, refuse, refuse_data
 from dpstats.sql.catalogue import DUCKDB, POSTGRES, Ask, BaseTable, ColumnType, fold, quoted
 
-_NAMES = """
+# DuckDB
+
+_FUNCTION_NAMES = """
 abs and between cast coalesce concat count count_star current_database current_schema current_setting duckdb_columns
 duckdb_databases duckdb_functions duckdb_optimizers duckdb_tables duckdb_views greatest in isfinite least like
 like_escape lower max md5 min mod not or round_even sign substr sum trim try_cast ~~ + - * / // % = <> != < <= > >=
 """
-FUNCTIONS = frozenset(_NAMES.split())
+FUNCTIONS = frozenset(_FUNCTION_NAMES.split())
 """Functions and operators of the compiled SQL. A macro with one of these names would change the results."""
-
 _DUCKDB_TABLES = """
 SELECT database_name, schema_name, table_name, sql FROM system.main.duckdb_tables()
 WHERE NOT internal AND NOT temporary AND database_name = current_database() AND schema_name = current_schema()
 """
 _DUCKDB_VIEWS = "SELECT view_name FROM system.main.duckdb_views() WHERE NOT internal"
-_ELSEWHERE = """
-SELECT table_name FROM system.main.duckdb_tables() WHERE NOT internal AND NOT temporary
-AND NOT (database_name = system.main.current_database() AND schema_name = system.main.current_schema()) LIMIT 1
-"""
 _DUCKDB_COLUMNS = """
 SELECT table_name, column_name, data_type, is_nullable FROM system.main.duckdb_columns()
 WHERE NOT internal AND database_name = current_database() AND schema_name = current_schema() ORDER BY column_index
 """
-
-_STATISTICS = Path(__file__).with_name("statistics.parquet")
-_KIND = "SELECT type FROM system.main.duckdb_databases() WHERE database_name = system.main.current_database()"
-# Rules that rewrite expressions, leave out columns that nobody uses, and order the work. Statistics decide at most the
-# order of joins, and sums of integers are the same in any order.
-_SAFE_RULES = frozenset(
-    [
-        "build_side_probe_side",
-        "column_lifetime",
-        "common_aggregate",
-        "common_subexpressions",
-        "cte_inlining",
-        "expression_rewriter",
-        "join_order",
-        "materialized_cte",
-        "reorder_filter",
-        "unused_columns",
-    ]
+_TABLES_ELSEWHERE = """
+SELECT table_name FROM system.main.duckdb_tables() WHERE NOT internal AND NOT temporary
+AND NOT (database_name = system.main.current_database() AND schema_name = system.main.current_schema()) LIMIT 1
+"""
+_DATABASE_KIND = (
+    "SELECT type FROM system.main.duckdb_databases() WHERE database_name = system.main.current_database()"
 )
-
-_WHOLE = [
-    "TINYINT",
-    "SMALLINT",
-    "INTEGER",
-    "BIGINT",
-    "HUGEINT",
-    "UTINYINT",
-    "USMALLINT",
-    "UINTEGER",
-    "UBIGINT",
-]
-_DUCKDB_KINDS = {
-    "FLOAT": "real",
-    "DOUBLE": "real",
-    "VARCHAR": "text",
-    "BOOLEAN": "truth",
-    "DATE": "date",
-    "TIMESTAMP": "time",
-    "UUID": "text",
-} | dict.fromkeys(_WHOLE, "whole")
 Listed = tuple[tuple[str, str], ...]
-TYPES = ("BIGINT", "DOUBLE", "VARCHAR", "BOOLEAN", "DATE", "TIMESTAMP")
-"""Allowed types of a column of a CSV file."""
+"""Names and types of the columns of a file."""
 
 
 class DuckDBEngine:
@@ -142,6 +99,33 @@ class DuckDBEngine:
         self._owner = connection  # a database in memory lives as long as a connection to it
         self._views_are_tables = own
 
+    def _follow(self, connection: Any) -> None:
+        """Read the schema that the connection is in: a second connection does not begin there."""
+        place = None
+        with contextlib.suppress(Exception):
+            place = connection.sql(
+                "SELECT system.main.current_database(), system.main.current_schema()"
+            ).fetchall()[0]
+            self.cursor.execute(f"USE {'.'.join(map(quoted, place))}")
+        ((kind,),) = self.cursor.execute(_DATABASE_KIND).fetchall()
+        if kind != "duckdb":
+            raise refuse(
+                "connection",
+                got=f"one of {kind}, which is attached",
+                allowed="be to a database of DuckDB",
+                remedy="Its own rules and statistics would decide which rows are read. Copy its tables with CREATE "
+                "TABLE.",
+            )
+        # One with results that are not fetched cannot be asked, nor needs to be if all tables are where ours begins.
+        if place is None and self.cursor.execute(_TABLES_ELSEWHERE).fetchall():
+            raise refuse(
+                "connection",
+                allowed="free, to say which schema it is in",
+                remedy="Fetch its results, or end its transaction.",
+            )
+
+    # Snapshots
+
     def begin(self, names: Iterable[str]) -> None:
         """Begin a new transaction.
 
@@ -163,6 +147,15 @@ class DuckDBEngine:
     def end(self) -> None:
         """End what has to end after an answer: nothing."""
 
+    def confirm_unchanged(self) -> None:
+        """Refuse files that have changed."""
+        for path, identity in self._files.items():
+            if _identity(path) != identity:
+                allowed = "not have changed since it was first read"
+                raise refuse_data(path.name, allowed=allowed, remedy="Call refresh().")
+
+    # Queries
+
     def execute(self, sql: str, parameters: list[Any]) -> list[tuple[Any, ...]]:
         """Return all rows of a statement, or raise an error of any kind, which may quote values."""
         return list(self.cursor.execute(sql, parameters).fetchall())
@@ -171,38 +164,6 @@ class DuckDBEngine:
         """Return the columns of a statement, whose entries are 64-bit integers, or raise an error of any kind."""
         found = self.cursor.execute(sql, parameters).fetchnumpy()
         return [np.asarray(column, dtype=np.int64) for column in found.values()]
-
-    def confirm_unchanged(self) -> None:
-        """Refuse files that have changed."""
-        for path, identity in self._files.items():
-            if _identity(path) != identity:
-                allowed = "not have changed since it was first read"
-                raise refuse_data(path.name, allowed=allowed, remedy="Call refresh().")
-
-    def _follow(self, connection: Any) -> None:
-        """Read the schema that the connection is in: a second connection does not begin there."""
-        place = None
-        with contextlib.suppress(Exception):
-            place = connection.sql(
-                "SELECT system.main.current_database(), system.main.current_schema()"
-            ).fetchall()[0]
-            self.cursor.execute(f"USE {'.'.join(map(quoted, place))}")
-        ((kind,),) = self.cursor.execute(_KIND).fetchall()
-        if kind != "duckdb":
-            raise refuse(
-                "connection",
-                got=f"one of {kind}, which is attached",
-                allowed="be to a database of DuckDB",
-                remedy="Its own rules and statistics would decide which rows are read. Copy its tables with CREATE "
-                "TABLE.",
-            )
-        # One with results that are not fetched cannot be asked, nor needs to be if all tables are where ours begins.
-        if place is None and self.cursor.execute(_ELSEWHERE).fetchall():
-            raise refuse(
-                "connection",
-                allowed="free, to say which schema it is in",
-                remedy="Fetch its results, or end its transaction.",
-            )
 
     def check_functions(self, ask: Ask) -> None:
         """Refuse functions of the connection's own that would give our SQL another meaning."""
@@ -225,6 +186,44 @@ class DuckDBEngine:
                 allowed="have no default_collation",
                 remedy="Joins and counts would compare text differently. Reset it: RESET default_collation.",
             )
+
+    def tables(self, ask: Ask) -> dict[str, BaseTable]:
+        """Return the base tables, by their names in lower case."""
+        found: dict[str, BaseTable] = {}
+        texts = {(row[0], row[1], row[2]): row[3] for row in ask(_DUCKDB_TABLES)}
+        if self._views_are_tables:
+            # Those over files, which are made above and nowhere else.
+            current = ask("SELECT current_database(), current_schema()")[0]
+            texts |= {(*current, name): "" for (name,) in ask(_DUCKDB_VIEWS)}
+        columns: dict[str, dict[str, tuple[str, ColumnType]]] = {}
+        for table, column, kind, nullable in ask(_DUCKDB_COLUMNS):
+            found_type = duckdb_type(kind, nullable)
+            if fold(table) in self._texts:
+                found_type = replace(found_type, undeclared=kind == "VARCHAR")
+            columns.setdefault(table, {})[fold(column)] = (column, found_type)
+        for (database, schema, name), text in texts.items():
+            if "collate" in (text or "").lower():
+                continue  # equal to DuckDB would not be equal to a join
+            source = ".".join(map(quoted, (database, schema, name)))
+            found[fold(name)] = BaseTable(name, source, columns.get(name, {}))
+        return found
+
+    def views(self, ask: Ask) -> frozenset[str]:
+        """Return the names of views."""
+        if self._views_are_tables:
+            return frozenset()
+        return frozenset(fold(name) for (name,) in ask(_DUCKDB_VIEWS))
+
+    def find_unreadable(self, table: BaseTable, ask: Ask) -> str:
+        """Return a column that has an entry which is not of its declared type, or an empty word."""
+        source, unreadable = self._texts.get(fold(table.name), ("", {}))
+        if not unreadable:
+            return ""
+        counts = ", ".join(f"count(*) FILTER (WHERE {wrong})" for wrong in unreadable.values())
+        (found,) = ask(f"SELECT {counts} FROM {source}")
+        return next((column for column, count in zip(unreadable, found, strict=True) if count), "")
+
+    # Files and data frames
 
     def _of_files(self, data: Mapping[str, Any]) -> Any:
         duckdb = _duckdb()
@@ -283,23 +282,6 @@ class DuckDBEngine:
                 return
         raise refuse_data(f"table {name!r}", allowed="a path or a data frame that DuckDB reads")
 
-    def _declare(self, where: str, name: str, source: str, columns: list[str], texts: list[str]) -> str:
-        """Return the SELECT of a table in which columns of text have their declared types."""
-        types = self._types.get(fold(name), {})
-        unknown = types.keys() - set(map(fold, texts))
-        if unknown:
-            raise refuse("types", given=sorted(unknown)[0], allowed=f"name columns of text of {where}")
-        listed, unreadable = [], {}
-        for column in columns:
-            entry, wrong = quoted(column), ""
-            if fold(column) in types:
-                entry, wrong = _entry_sql(quoted(column), types[fold(column)])
-            listed.append(f"{entry} AS {quoted(column)}")
-            if wrong:
-                unreadable[column] = wrong
-        self._texts[fold(name)] = source, unreadable
-        return f"SELECT {', '.join(listed)} FROM {source}"
-
     def _open(self, connection: Any, name: str, path: Path) -> None:
         """Make the view of a file."""
         made, refused = False, ""
@@ -351,123 +333,44 @@ class DuckDBEngine:
         words = ", ".join(f"nullif({quoted(column)}, '') AS {quoted(column)}" for column in file.header)
         return self._declare(path.name, name, f"(SELECT {words} FROM {source})", file.header, file.header)
 
-    def find_unreadable(self, table: BaseTable, ask: Ask) -> str:
-        """Return a column that has an entry which is not of its declared type, or an empty word."""
-        source, unreadable = self._texts.get(fold(table.name), ("", {}))
-        if not unreadable:
-            return ""
-        counts = ", ".join(f"count(*) FILTER (WHERE {wrong})" for wrong in unreadable.values())
-        (found,) = ask(f"SELECT {counts} FROM {source}")
-        return next((column for column, count in zip(unreadable, found, strict=True) if count), "")
-
-    def tables(self, ask: Ask) -> dict[str, BaseTable]:
-        """Return the base tables, by their names in lower case."""
-        found: dict[str, BaseTable] = {}
-        texts = {(row[0], row[1], row[2]): row[3] for row in ask(_DUCKDB_TABLES)}
-        if self._views_are_tables:
-            # Those over files, which are made above and nowhere else.
-            current = ask("SELECT current_database(), current_schema()")[0]
-            texts |= {(*current, name): "" for (name,) in ask(_DUCKDB_VIEWS)}
-        columns: dict[str, dict[str, tuple[str, ColumnType]]] = {}
-        for table, column, kind, nullable in ask(_DUCKDB_COLUMNS):
-            found_type = duckdb_type(kind, nullable)
-            if fold(table) in self._texts:
-                found_type = replace(found_type, undeclared=kind == "VARCHAR")
-            columns.setdefault(table, {})[fold(column)] = (column, found_type)
-        for (database, schema, name), text in texts.items():
-            if "collate" in (text or "").lower():
-                continue  # equal to DuckDB would not be equal to a join
-            source = ".".join(map(quoted, (database, schema, name)))
-            found[fold(name)] = BaseTable(name, source, columns.get(name, {}))
-        return found
-
-    def views(self, ask: Ask) -> frozenset[str]:
-        """Return the names of views."""
-        if self._views_are_tables:
-            return frozenset()
-        return frozenset(fold(name) for (name,) in ask(_DUCKDB_VIEWS))
+    def _declare(self, where: str, name: str, source: str, columns: list[str], texts: list[str]) -> str:
+        """Return the SELECT of a table in which columns of text have their declared types."""
+        types = self._types.get(fold(name), {})
+        unknown = types.keys() - set(map(fold, texts))
+        if unknown:
+            raise refuse("types", given=sorted(unknown)[0], allowed=f"name columns of text of {where}")
+        listed, unreadable = [], {}
+        for column in columns:
+            entry, wrong = quoted(column), ""
+            if fold(column) in types:
+                entry, wrong = _entry_sql(quoted(column), types[fold(column)])
+            listed.append(f"{entry} AS {quoted(column)}")
+            if wrong:
+                unreadable[column] = wrong
+        self._texts[fold(name)] = source, unreadable
+        return f"SELECT {', '.join(listed)} FROM {source}"
 
 
-def _keep_safe_rules(connection: Any) -> None:
-    """Switch off all rules of the optimizer but those whose results no statistics can change.
-
-    A file states the least and the greatest entry of its columns. NaN is not among them, and some writers
-    cut or order text otherwise than DuckDB. Rules that believe it leave out rows, so that one row of a file can hide
-    others. Conditions are not moved into the reader of a file either, which skips parts of it.
-    """
-    rules = connection.execute("SELECT name FROM system.main.duckdb_optimizers()").fetchall()
-    off = sorted({name for (name,) in rules} - _SAFE_RULES)
-    connection.execute(f"SET disabled_optimizers = '{','.join(off)}'")
+def _duckdb() -> Any:
+    try:
+        import duckdb
+    except ImportError:
+        raise InvalidParameter("dpstats.sql needs DuckDB: pip install 'dpstats[sql]'") from None
+    check_duckdb()
+    return duckdb
 
 
-def _check_reading(connection: Any) -> None:
-    """Refuse a DuckDB that believes the statistics of a file, by a file of this package with false statistics.
-
-    tests/sql/statistics_file.py makes the file and lists its rows. A part has NaN, infinity, and entries beyond those
-    that it states as its greatest.
-    """
-    read = f"read_parquet({file_literal(_STATISTICS)})"
-    x, y = (DUCKDB.only_finite(name) for name in "xy")
-    checks = {
-        f"SELECT count(*), count({x}), count({y}), sum(n) FROM {read}": [(8, 5, 5, 1975308656)],
-        f"SELECT count(*) FROM {read} WHERE {x} > 19.5": [(4,)],
-        f"SELECT count(*) FROM {read} WHERE {x} > 20.5 OR NOT {x} <= 20.5": [(0,)],
-        f"SELECT count(*) FROM {read} WHERE {x} IS NULL": [(3,)],
-        f"SELECT count(*) FROM {read} WHERE abs({y}) > 3": [(0,)],
-        f"SELECT count(*) FROM {read} WHERE n > 4": [(2,)],
-        f"SELECT count(*) FROM {read} WHERE s > 'b'": [(2,)],
-        f"SELECT count(*) FROM (SELECT n, count(*) FROM {read} GROUP BY n) AS q": [(6,)],
-        f"SELECT count(*) FROM {read} AS a JOIN (SELECT n FROM {read} WHERE n > 4) AS b ON a.n = b.n": [(4,)],
-    }
-    for sql, expected in checks.items():
-        found = None
-        with contextlib.suppress(Exception):
-            found = connection.execute(sql).fetchall()
-        if found != expected:
-            raise refuse(
-                "connection",
-                got="one that leaves out rows by the statistics of the file",
-                allowed="be to a DuckDB that reads every row of a Parquet file",
-                remedy="Read the file into a data frame, or install another version.",
-            )
+# Files and data frames in DuckDB
 
 
-def duckdb_type(name: str, nullable: bool = True) -> ColumnType:
-    """Return the type of DuckDB's name for it."""
-    kind = (
-        "real"
-        if name.startswith("DECIMAL(")
-        else "text"
-        if name.startswith("ENUM(")
-        else _DUCKDB_KINDS.get(name)
-    )
-    entry, required = "{}", not nullable
-    if kind == "text" and name != "VARCHAR":
-        entry = "CAST({} AS VARCHAR)"
-    if name in ("FLOAT", "DOUBLE"):
-        entry, required = DUCKDB.only_finite("{0}"), False
-    numbers = _NUMBERS if kind == "text" else ("", "")
-    return ColumnType(name, kind or "other", required, entry, numbers=numbers)
-
-
-def _by_table(data: Mapping[str, Any], types: Mapping[str, str]) -> dict[str, dict[str, str]]:
-    """Return the declared types of text, by table and column in lower case."""
-    found: dict[str, dict[str, str]] = {}
-    texts = [
-        fold(name)
-        for name, given in data.items()
-        if not (isinstance(given, str | os.PathLike) and is_parquet(Path(given)))
-    ]
-    for key, kind in types.items():
-        places = [name for name in texts if fold(key).startswith(f"{name}.")]
-        if len(places) != 1:
-            raise refuse(
-                "types", given=types, allowed="name columns of CSV files or data frames as 'table.column'"
-            )
-        if not isinstance(kind, str) or kind.upper() not in TYPES:
-            raise refuse(f"types[{key!r}]", given=kind, allowed=f"one of {', '.join(TYPES)}")
-        found.setdefault(places[0], {})[fold(key)[len(places[0]) + 1 :]] = kind.upper()
-    return found
+def _identity(path: Path) -> tuple[int, ...]:
+    reason = "is not there"
+    try:
+        found = os.stat(path)
+        return found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns
+    except OSError as error:
+        reason = error.strerror or reason
+    raise InvalidData(f"{path.name} cannot be read ({reason})")
 
 
 def _check_names(where: str, names: Iterable[Any]) -> None:
@@ -479,37 +382,6 @@ def _check_names(where: str, names: Iterable[Any]) -> None:
                 f"{where}: two columns are named {str(name)!r} (names ignore case). Rename one."
             )
         known.add(fold(name))
-
-
-def _entry_sql(name: str, kind: str) -> tuple[str, str]:
-    """Return the SQL of an entry of text in a declared type, and of whether it is unreadable. A missing one is NULL.
-
-    Words are numbers, truth values or missing by the rule of `dpstats.data.values`. A whole number is one by its
-    decimals, which no double rounds.
-    """
-    if kind == "VARCHAR":
-        return name, ""
-    word, number = f"coalesce({name}, '')", number_sql(name, "NULL")
-    value = number
-    if kind == "BIGINT":
-        plain = f"TRY_CAST({word} AS BIGINT)"
-        decimal = f"coalesce(TRY_CAST({word} AS DECIMAL(38, 18)), TRY_CAST({number} AS DECIMAL(38, 18)))"
-        value = (
-            f"CASE WHEN CAST({plain} AS VARCHAR) = {word} THEN {plain} "
-            f"WHEN {number} = floor({number}) AND {decimal} = floor({decimal}) THEN TRY_CAST({decimal} AS BIGINT) END"
-        )
-    elif kind == "BOOLEAN":
-        value = f"CASE WHEN {number} = 1 THEN TRUE WHEN {number} = 0 THEN FALSE END"
-    elif kind != "DOUBLE":
-        # A date has no time of day, and neither is infinite.
-        value, instant = f"TRY_CAST({word} AS {kind})", f"TRY_CAST({word} AS TIMESTAMP)"
-        value = f"CASE WHEN isfinite({instant}) AND {value} = {instant} THEN {value} END"
-    # A missing word is NULL in the second part, and text without a number is 0.
-    return value, f"({value}) IS NULL AND isfinite({number_sql(name, '0.0')})"
-
-
-_NUMBERS = _entry_sql("{0}", "BIGINT")[0], _entry_sql("{0}", "DOUBLE")[0]
-"""SQL of an entry of text as a number, for declared values that are numbers."""
 
 
 def _forms(given: Any) -> Iterator[Any]:
@@ -561,23 +433,177 @@ def _copy_frame(connection: Any, table: str, frame: Any) -> dict[str, str] | Non
     return None
 
 
-def _identity(path: Path) -> tuple[int, ...]:
-    reason = "is not there"
-    try:
-        found = os.stat(path)
-        return found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns
-    except OSError as error:
-        reason = error.strerror or reason
-    raise InvalidData(f"{path.name} cannot be read ({reason})")
+_SAFE_OPTIMIZER_RULES = frozenset(
+    [
+        "build_side_probe_side",
+        "column_lifetime",
+        "common_aggregate",
+        "common_subexpressions",
+        "cte_inlining",
+        "expression_rewriter",
+        "join_order",
+        "materialized_cte",
+        "reorder_filter",
+        "unused_columns",
+    ]
+)
+"""Rules that rewrite expressions, leave out columns that nobody uses, and order the work.
+
+Statistics decide at most the order of joins, and sums of integers are the same in any order.
+"""
 
 
-def _duckdb() -> Any:
-    try:
-        import duckdb
-    except ImportError:
-        raise InvalidParameter("dpstats.sql needs DuckDB: pip install 'dpstats[sql]'") from None
-    check_duckdb()
-    return duckdb
+def _keep_safe_rules(connection: Any) -> None:
+    """Switch off all rules of the optimizer but those whose results no statistics can change.
+
+    A file states the least and the greatest entry of its columns. NaN is not among them, and some writers
+    cut or order text otherwise than DuckDB. Rules that believe it leave out rows, so that one row of a file can hide
+    others. Conditions are not moved into the reader of a file either, which skips parts of it.
+    """
+    rules = connection.execute("SELECT name FROM system.main.duckdb_optimizers()").fetchall()
+    off = sorted({name for (name,) in rules} - _SAFE_OPTIMIZER_RULES)
+    connection.execute(f"SET disabled_optimizers = '{','.join(off)}'")
+
+
+_FALSE_STATISTICS = Path(__file__).with_name("statistics.parquet")
+"""A file with false statistics, which tests/sql/statistics_file.py makes."""
+
+
+def _check_reading(connection: Any) -> None:
+    """Refuse a DuckDB that believes the statistics of a file, by a file of this package with false statistics.
+
+    A part of it has NaN, infinity, and entries beyond those
+    that it states as its greatest.
+    """
+    read = f"read_parquet({file_literal(_FALSE_STATISTICS)})"
+    x, y = (DUCKDB.only_finite(name) for name in "xy")
+    checks = {
+        f"SELECT count(*), count({x}), count({y}), sum(n) FROM {read}": [(8, 5, 5, 1975308656)],
+        f"SELECT count(*) FROM {read} WHERE {x} > 19.5": [(4,)],
+        f"SELECT count(*) FROM {read} WHERE {x} > 20.5 OR NOT {x} <= 20.5": [(0,)],
+        f"SELECT count(*) FROM {read} WHERE {x} IS NULL": [(3,)],
+        f"SELECT count(*) FROM {read} WHERE abs({y}) > 3": [(0,)],
+        f"SELECT count(*) FROM {read} WHERE n > 4": [(2,)],
+        f"SELECT count(*) FROM {read} WHERE s > 'b'": [(2,)],
+        f"SELECT count(*) FROM (SELECT n, count(*) FROM {read} GROUP BY n) AS q": [(6,)],
+        f"SELECT count(*) FROM {read} AS a JOIN (SELECT n FROM {read} WHERE n > 4) AS b ON a.n = b.n": [(4,)],
+    }
+    for sql, expected in checks.items():
+        found = None
+        with contextlib.suppress(Exception):
+            found = connection.execute(sql).fetchall()
+        if found != expected:
+            raise refuse(
+                "connection",
+                got="one that leaves out rows by the statistics of the file",
+                allowed="be to a DuckDB that reads every row of a Parquet file",
+                remedy="Read the file into a data frame, or install another version.",
+            )
+
+
+# Types in DuckDB
+
+TYPES = ("BIGINT", "DOUBLE", "VARCHAR", "BOOLEAN", "DATE", "TIMESTAMP")
+"""Allowed types of a column of a CSV file."""
+
+
+def _by_table(data: Mapping[str, Any], types: Mapping[str, str]) -> dict[str, dict[str, str]]:
+    """Return the declared types of text, by table and column in lower case."""
+    found: dict[str, dict[str, str]] = {}
+    texts = [
+        fold(name)
+        for name, given in data.items()
+        if not (isinstance(given, str | os.PathLike) and is_parquet(Path(given)))
+    ]
+    for key, kind in types.items():
+        places = [name for name in texts if fold(key).startswith(f"{name}.")]
+        if len(places) != 1:
+            raise refuse(
+                "types", given=types, allowed="name columns of CSV files or data frames as 'table.column'"
+            )
+        if not isinstance(kind, str) or kind.upper() not in TYPES:
+            raise refuse(f"types[{key!r}]", given=kind, allowed=f"one of {', '.join(TYPES)}")
+        found.setdefault(places[0], {})[fold(key)[len(places[0]) + 1 :]] = kind.upper()
+    return found
+
+
+def _entry_sql(name: str, kind: str) -> tuple[str, str]:
+    """Return the SQL of an entry of text in a declared type, and of whether it is unreadable. A missing one is NULL.
+
+    Words are numbers, truth values or missing by the rule of `dpstats.data.values`. A whole number is one by its
+    decimals, which no double rounds.
+    """
+    if kind == "VARCHAR":
+        return name, ""
+    word, number = f"coalesce({name}, '')", number_sql(name, "NULL")
+    value = number
+    if kind == "BIGINT":
+        plain = f"TRY_CAST({word} AS BIGINT)"
+        decimal = f"coalesce(TRY_CAST({word} AS DECIMAL(38, 18)), TRY_CAST({number} AS DECIMAL(38, 18)))"
+        value = (
+            f"CASE WHEN CAST({plain} AS VARCHAR) = {word} THEN {plain} "
+            f"WHEN {number} = floor({number}) AND {decimal} = floor({decimal}) THEN TRY_CAST({decimal} AS BIGINT) END"
+        )
+    elif kind == "BOOLEAN":
+        value = f"CASE WHEN {number} = 1 THEN TRUE WHEN {number} = 0 THEN FALSE END"
+    elif kind != "DOUBLE":
+        # A date has no time of day, and neither is infinite.
+        value, instant = f"TRY_CAST({word} AS {kind})", f"TRY_CAST({word} AS TIMESTAMP)"
+        value = f"CASE WHEN isfinite({instant}) AND {value} = {instant} THEN {value} END"
+    # A missing word is NULL in the second part, and text without a number is 0.
+    return value, f"({value}) IS NULL AND isfinite({number_sql(name, '0.0')})"
+
+
+_TEXT_AS_NUMBERS = _entry_sql("{0}", "BIGINT")[0], _entry_sql("{0}", "DOUBLE")[0]
+"""SQL of an entry of text as a number, for declared values that are numbers."""
+_WHOLE_NUMBERS = [
+    "TINYINT",
+    "SMALLINT",
+    "INTEGER",
+    "BIGINT",
+    "HUGEINT",
+    "UTINYINT",
+    "USMALLINT",
+    "UINTEGER",
+    "UBIGINT",
+]
+_DUCKDB_KINDS = {
+    "FLOAT": "real",
+    "DOUBLE": "real",
+    "VARCHAR": "text",
+    "BOOLEAN": "truth",
+    "DATE": "date",
+    "TIMESTAMP": "time",
+    "UUID": "text",
+} | dict.fromkeys(_WHOLE_NUMBERS, "whole")
+
+
+def duckdb_type(name: str, nullable: bool = True) -> ColumnType:
+    """Return the type of DuckDB's name for it."""
+    kind = (
+        "real"
+        if name.startswith("DECIMAL(")
+        else "text"
+        if name.startswith("ENUM(")
+        else _DUCKDB_KINDS.get(name)
+    )
+    entry, required = "{}", not nullable
+    if kind == "text" and name != "VARCHAR":
+        entry = "CAST({} AS VARCHAR)"
+    if name in ("FLOAT", "DOUBLE"):
+        entry, required = DUCKDB.only_finite("{0}"), False
+    numbers = _TEXT_AS_NUMBERS if kind == "text" else ("", "")
+    return ColumnType(name, kind or "other", required, entry, numbers=numbers)
+
+
+# Postgres
+
+
+def is_postgres(data: Any) -> bool:
+    """Return whether tables are given as a connection of psycopg, or as its address."""
+    if isinstance(data, str):
+        return data.startswith(("postgresql://", "postgres://"))
+    return type(data).__module__.partition(".")[0] == "psycopg"
 
 
 # Rows of a partition or of an inheriting table are rows of its parent, too: a query may use the root of partitions, and
@@ -615,28 +641,7 @@ WHERE n.nspname = $1 AND a.attnum > 0 AND NOT a.attisdropped AND a.attgenerated 
 )
 ORDER BY c.relname, a.attnum
 """
-_DOUBLE = POSTGRES.only_finite("CAST({0} AS double precision)")
-# NaN, infinity and a number beyond doubles, which a conversion would refuse, are missing. A number that is too small
-# for doubles is 0.
-_NUMERIC = (
-    "(CASE WHEN abs({0}) < 1e-307 THEN CAST(0 AS double precision) "
-    "WHEN abs({0}) <= 1.7976931348623157e308 THEN CAST({0} AS double precision) END)"
-)
-_POSTGRES_TYPES = (
-    dict.fromkeys(("smallint", "integer", "bigint"), ("BIGINT", "whole", "{}"))
-    | dict.fromkeys(("real", "double precision"), ("DOUBLE", "real", _DOUBLE))
-    | dict.fromkeys(
-        ("text", "character varying", "character", "uuid"), ("VARCHAR", "text", POSTGRES.bytewise)
-    )
-    | {
-        "numeric": ("DOUBLE", "real", _NUMERIC),
-        "boolean": ("BOOLEAN", "truth", "{}"),
-        "date": ("DATE", "date", "{}"),
-        "timestamp without time zone": ("TIMESTAMP", "time", "{}"),
-    }
-)
-"""Our type and kind of a type of Postgres, and the SQL of its entries."""
-_OLDEST = 120000
+_OLDEST_SERVER = 120000
 _BEGIN = """
 BEGIN TRANSACTION ISOLATION LEVEL REPEATABLE READ READ ONLY;
 SET LOCAL search_path = pg_catalog, pg_temp;
@@ -647,15 +652,11 @@ SET LOCAL datestyle = 'ISO, YMD';
 """
 
 
-def is_postgres(data: Any) -> bool:
-    """Return whether tables are given as a connection of psycopg, or as its address."""
-    if isinstance(data, str):
-        return data.startswith(("postgresql://", "postgres://"))
-    return type(data).__module__.partition(".")[0] == "psycopg"
-
-
 class PostgresEngine:
-    """A connection to the database of another one, or of an address.
+    """A second connection to the database of a connection, or one to an address, with a transaction for each answer.
+
+    A transaction is read-only, reads one snapshot (REPEATABLE READ), and locks the tables of the query first, so that
+    their definitions stay. Only pg_catalog is searched for functions and types.
 
     Parameters
     ----------
@@ -709,7 +710,7 @@ class PostgresEngine:
             )
         self._connection = made
         weakref.finalize(self, made.close)
-        if made.info.server_version < _OLDEST:
+        if made.info.server_version < _OLDEST_SERVER:
             raise refuse("connection", allowed="be to Postgres 12 or newer", remedy="The server is older.")
         encoding = made.info.parameter_status("server_encoding")
         if encoding != "UTF8":
@@ -779,21 +780,12 @@ class PostgresEngine:
         return frozenset(fold(name) for (name,) in ask(_POSTGRES_VIEWS, [self._schema]))
 
 
-def postgres_type(name: str, required: bool = False) -> ColumnType:
-    """Return the type of Postgres's name for it."""
-    plain = re.sub(r"\([\d,-]+\)", "", name)
-    known = _POSTGRES_TYPES.get(plain)
-    if known is None:
-        return ColumnType(name, "other", required)
-    ours, kind, entry = known
-    return ColumnType(ours, kind, required and kind != "real", entry)
-
-
-def _distinct(names: Iterable[str]) -> list[str]:
-    """Return the names that no other one equals but for case."""
-    listed = list(names)
-    counts = Counter(fold(name) for name in listed)
-    return [name for name in listed if counts[fold(name)] == 1]
+def _import_psycopg() -> Any:
+    try:
+        import psycopg
+    except ImportError:
+        raise InvalidParameter("Postgres needs psycopg: pip install 'dpstats[postgres]'") from None
+    return psycopg
 
 
 def _current_schema(connection: Any) -> str:
@@ -815,9 +807,43 @@ def _current_schema(connection: Any) -> str:
     return str(next(iter(found.values() if isinstance(found, dict) else found)) or "")
 
 
-def _import_psycopg() -> Any:
-    try:
-        import psycopg
-    except ImportError:
-        raise InvalidParameter("Postgres needs psycopg: pip install 'dpstats[postgres]'") from None
-    return psycopg
+def _distinct(names: Iterable[str]) -> list[str]:
+    """Return the names that no other one equals but for case."""
+    listed = list(names)
+    counts = Counter(fold(name) for name in listed)
+    return [name for name in listed if counts[fold(name)] == 1]
+
+
+# Types in Postgres
+
+_DOUBLE_ENTRY = POSTGRES.only_finite("CAST({0} AS double precision)")
+# NaN, infinity and a number beyond doubles, which a conversion would refuse, are missing. A number that is too small
+# for doubles is 0.
+_NUMERIC_ENTRY = (
+    "(CASE WHEN abs({0}) < 1e-307 THEN CAST(0 AS double precision) "
+    "WHEN abs({0}) <= 1.7976931348623157e308 THEN CAST({0} AS double precision) END)"
+)
+_POSTGRES_TYPES = (
+    dict.fromkeys(("smallint", "integer", "bigint"), ("BIGINT", "whole", "{}"))
+    | dict.fromkeys(("real", "double precision"), ("DOUBLE", "real", _DOUBLE_ENTRY))
+    | dict.fromkeys(
+        ("text", "character varying", "character", "uuid"), ("VARCHAR", "text", POSTGRES.bytewise)
+    )
+    | {
+        "numeric": ("DOUBLE", "real", _NUMERIC_ENTRY),
+        "boolean": ("BOOLEAN", "truth", "{}"),
+        "date": ("DATE", "date", "{}"),
+        "timestamp without time zone": ("TIMESTAMP", "time", "{}"),
+    }
+)
+"""Our type and kind of a type of Postgres, and the SQL of its entries."""
+
+
+def postgres_type(name: str, required: bool = False) -> ColumnType:
+    """Return the type of Postgres's name for it."""
+    plain = re.sub(r"\([\d,-]+\)", "", name)
+    known = _POSTGRES_TYPES.get(plain)
+    if known is None:
+        return ColumnType(name, "other", required)
+    ours, kind, entry = known
+    return ColumnType(ours, kind, required and kind != "real", entry)

@@ -1,8 +1,4 @@
-"""The data: one snapshot of a database. It runs compiled SQL only, and its results are private.
-
-Frequencies come from the same snapshot as answers, and are queried once per column.
-
-Kinds of queries. One object for each kind knows how it is planned, read, released, answered and explained.
+"""Kinds of queries. One object for each kind knows how it is planned, read, released, answered and explained.
 
 Proofs: docs/proofs/elastic-sensitivity.md, docs/proofs/truncated-sums.md, docs/proofs/several-aggregates.md.
 """
@@ -58,6 +54,10 @@ from dpstats.sql.quantiles import (
 from dpstats.sql.query import FINEST, Measure, Query, Several
 from dpstats.sql.scope import refuse_clause
 from dpstats.sql.several import PrivateAnswers, all_answered
+
+# The data: one snapshot of a database, which runs compiled SQL only
+
+# Its results are private. Frequencies come from the same snapshot as answers, and are queried once per column.
 
 Result = TypeVar("Result")
 
@@ -221,6 +221,8 @@ class Source:
             self._known[key] = int(self.run(f"SELECT coalesce(max(n), 0) FROM ({counts}) AS q")[0][0])
         return self._known[key]
 
+
+# Queries and their kinds
 
 _LARGEST_INTEGER = 2**62
 _COARSEST = 17

@@ -1,10 +1,6 @@
-"""Whose a row of a result is, where units are protected.
+"""Parsing of SQL into a relation, and whose a row of the result is. The text of a query never runs.
 
 Proof: docs/proofs/truncated-sums.md.
-
-Parsing of SQL into a relation. A clause that is not listed raises an error with its name.
-
-The text of a query never runs. The statements that run are compiled from the relation (`dpstats.sql.compile`).
 """
 
 from __future__ import annotations
@@ -45,6 +41,8 @@ from dpstats.sql.scope import (
     split_conditions,
     tree_of,
 )
+
+# Units: whose a row of a result is
 
 
 def unit_columns(relation: Relation, units: Sequence[Column]) -> tuple[Column, ...]:
@@ -217,6 +215,8 @@ class _Equal:
         elif not isinstance(part, Table):
             self._follow(part.of)
 
+
+# Parsing: a clause that is not listed raises an error with its name
 
 _MOST_CELLS = 10_000
 _MOST_INSTANCES = 12

@@ -1,11 +1,6 @@
-"""Conditions on rows for WHERE and ON, as a tree. Compilation binds every literal.
+"""A parsed query: a relation, conditions and computed values of its rows, their measure, and their groups.
 
-Values of a row that are computed from its columns: arithmetic and CASE, with bounds from declared ones.
-
-Everything is computed in double precision, from entries that are cut to their bounds first. So a value is finite, and
-a function of its row alone. Proof: docs/proofs/several-aggregates.md, the section on computed values.
-
-A parsed query: a relation, a measure of its rows, and the groups of the rows.
+Proof: docs/proofs/several-aggregates.md, the section on computed values.
 """
 
 from __future__ import annotations
@@ -19,6 +14,8 @@ from dpstats.privacy.guarantee import Neighbors
 from dpstats.quantiles.grid import Grid
 from dpstats.sensitivity.elastic import Column, Relation
 from dpstats.sql.catalogue import DUCKDB, ColumnType, Dialect
+
+# Conditions on rows
 
 COMPARISONS = ("=", "<>", "<", "<=", ">", ">=")
 
@@ -195,8 +192,12 @@ def list_columns(condition: Condition) -> list[Column]:
     return found
 
 
-Bounds = tuple[float, float]
+# Values that are computed from columns
 
+# Everything is computed in double precision, from entries that are cut to their bounds first. So a value is finite, and
+# a function of its row alone.
+
+Bounds = tuple[float, float]
 _LARGEST_EXACT = 2.0**53
 
 
@@ -343,6 +344,8 @@ def write_value(
             )
             return f"(CASE {listed} ELSE {inner(otherwise)} END)"
 
+
+# Queries
 
 FINEST = 32
 """Values have at most two to this power of steps."""

@@ -1,13 +1,4 @@
-"""The tree that a text parses to, and refusing what in it is not listed: by the name of its clause.
-
-What a level of a query selects from, and what the columns that it names are.
-
-From WHERE and ON to conditions: comparisons of bare columns with literals, which are converted here.
-
-Years, quarters and months of dates in GROUP BY, as comparisons with the dates of a declared period.
-
-Reading of arithmetic, CASE and COALESCE in an aggregate, as values with bounds.
-"""
+"""From the tree of a text to columns, conditions, periods and computed values. Any other part is refused."""
 
 from __future__ import annotations
 
@@ -49,9 +40,10 @@ from dpstats.sql.query import (
     require_columns,
 )
 
+# The tree of a text
+
 _MOST_TEXT = 20_000
 _DEEPEST = 100
-
 # Clauses by the names that users know them by.
 _WORDS = {
     "having": "HAVING",
@@ -189,6 +181,9 @@ def is_date(node: Any) -> bool:
         and bool(node.this.args.get("is_string"))
         and str(node.args["to"]).upper() in ("DATE", "TIMESTAMP", "TIMESTAMPNTZ")
     )
+
+
+# The sources of a level of a query
 
 
 class Known(NamedTuple):
@@ -384,6 +379,8 @@ def instances_of(relation: Relation) -> set[str]:
     return {table.instance for table in tables(relation)}
 
 
+# Conditions of WHERE and ON
+
 _COMPARE: dict[str, Callable[[float, float], bool]] = {
     "=": eq,
     "<>": ne,
@@ -531,6 +528,8 @@ def literal(value: Any, text: bool, known: Known, given: str = "") -> Literal:
     )
 
 
+# Years, quarters and months of a declared period
+
 _MONTHS = {"year": 12, "quarter": 3, "month": 1}
 _MOST_YEARS = 200
 _TRUNCATED = "by_"
@@ -616,6 +615,8 @@ def _bound(day: date, known: Known) -> Any:
     whole = day if known.type.kind == "date" else datetime(day.year, day.month, day.day)
     return literal(whole, False, known)
 
+
+# Computed values: arithmetic, CASE and COALESCE
 
 LARGEST = 1e15
 """Largest size of a bound."""

@@ -1,12 +1,4 @@
-"""Errors of weighted sums of released numbers, and of their ratios: the noise alone.
-
-Proof: docs/proofs/several-aggregates.md.
-
-Errors of variances and standard deviations, from noisy counts, sums and sums of squares.
-
-Proof: docs/proofs/several-aggregates.md, "Shares of squares".
-
-Answers to several aggregates of one query: post-processing of one release.
+"""Answers to several aggregates of one query, and their errors from the noise alone.
 
 Proof: docs/proofs/several-aggregates.md.
 """
@@ -51,6 +43,8 @@ from dpstats.sql.answers import (
     read_numbers,
 )
 from dpstats.sql.query import Aggregate, Measure, Query, Several
+
+# Errors of weighted sums of released numbers, and of their ratios
 
 _TAILS = np.geomspace(0.5, 1e-14, 250)
 """Error probabilities with a computed width, for noise of a private scale: a probability between two is the larger."""
@@ -201,6 +195,8 @@ class MeanErrors(RatioErrors):
         return super().score(near)
 
 
+# Errors of variances and standard deviations
+
 _MEAN_SHARE = 0.1
 """Part of the error probability for the mean: the variance depends on its square only."""
 _NODES = np.linspace(0.0, 1.0, 5)[:, None]
@@ -331,6 +327,8 @@ class SpreadErrors(ErrorDistribution):
         found = self.half * deviation
         return np.asarray(found if self.root else found**2)
 
+
+# Answers
 
 _HIDDEN = 0.025
 """Probability that the noise alone makes a number of rows that is not called hidden by it."""

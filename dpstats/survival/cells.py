@@ -1,12 +1,6 @@
-"""Cells of a survival table: events by bin and cause, and censored rows shared between the edges of their bin.
+"""Cells of a survival table, their sums at several levels of time, and the base class of the estimators.
 
 Proof: docs/proofs/survival.md.
-
-Sums of cells at up to three levels of time, which one vector releases, and their least squares.
-
-Proof: docs/proofs/survival.md.
-
-What the estimators of survival share: their columns, and how a fit takes them.
 """
 
 from __future__ import annotations
@@ -32,6 +26,9 @@ from dpstats.release.estimator import PrivateEstimator
 
 Floats = NDArray[np.float64]
 Steps = NDArray[np.int64]
+
+
+# Cells: events by bin and cause, and censored rows shared between the edges of their bin
 
 CELLS, POSITIONS = "cells", "positions"
 _ROUNDING = 1e-12
@@ -215,6 +212,8 @@ def checked_rows(table: Table, others: int | None = None) -> tuple[Floats, Steps
         )
     return times, codes, groups
 
+
+# Sums of cells at up to three levels of time, and their least squares
 
 TABLE = "survival table"
 _MOST_FLAT_BINS = 32
@@ -422,8 +421,9 @@ def default_bins(n_samples: int, epsilon: float, n_groups: int) -> int:
     return int(min(max(round(min(per_group, 50.0)), 8), 50))
 
 
-Plan = TypeVar("Plan", bound=ReleasePlan)
+# Base class of the estimators
 
+Plan = TypeVar("Plan", bound=ReleasePlan)
 MOST_ROWS = 2**31
 
 

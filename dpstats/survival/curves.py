@@ -1,18 +1,6 @@
-"""Shapes of the events inside bins, from noisy sums of positions, and the numbers at risk that they imply.
+"""Kaplan-Meier curves of noisy cells: shapes of events inside bins, usable ranges, and confidence limits.
 
-A row that is censored inside a bin was at risk of a part of the bin's events only. The part depends on the positions of
-the events. Let u and v be relative positions of events and of censored rows, X = sum(u - 1/2) and
-Q = sum(v (1 - v)). With the event density 1 + b (2u - 1), the event probability of a bin is q = d/E' with
-
-    E' = E - Q r,    r = (b + q (1 - b/2))/(1 - q (1/2 - b/4)) if b > 0, otherwise b + q/(1 - q/2).
-
-Derivation: docs/intervals/survival.md. Arrays may have any leading axes, the bins are last.
-
-Kaplan-Meier curves of noisy cells, their usable range, and how they depend on each cell.
-
-Arrays have the releases first, so that a simulation computes many at once. A fit has one.
-
-Confidence limits of survival curves: pointwise, simultaneous, and of the times that they cross.
+Derivation: docs/intervals/survival.md. Arrays have the releases first and the bins last.
 """
 
 from __future__ import annotations
@@ -28,6 +16,15 @@ from scipy.special import ndtri
 from dpstats.data.values import as_int64
 
 Floats = NDArray[np.float64]
+
+
+# Shapes of the events inside bins
+
+# A row that is censored inside a bin was at risk of a part of the bin's events only. The part depends on the positions
+# of the events. Let u and v be relative positions of events and of censored rows, X = sum(u - 1/2) and
+# Q = sum(v (1 - v)). With the event density 1 + b (2u - 1), the event probability of a bin is q = d/E' with
+
+#     E' = E - Q r,    r = (b + q (1 - b/2))/(1 - q (1/2 - b/4)) if b > 0, otherwise b + q/(1 - q/2).
 
 PRIOR_STD = 1.2
 """Standard deviation of slopes: noisy slopes are shrunk toward log(1 - q)/2, the slope of a constant hazard."""
@@ -113,8 +110,9 @@ def limit_positions(censored: Floats, at_risk: Floats) -> Floats:
     return np.clip(censored, 0.0, np.maximum(at_risk, 0.0) / 3)
 
 
-Places = NDArray[np.intp]
+# Curves
 
+Places = NDArray[np.intp]
 LEAST_AT_RISK = 5.0
 LEAST_IN_NOISE = 2.0
 """A bin is usable if the number at risk exceeds 5 rows and 2 standard deviations of its noise."""
@@ -341,8 +339,9 @@ class PlacedCurves(Curves):
         return found
 
 
-Pair = tuple[Floats, Floats]
+# Confidence limits: pointwise, simultaneous, and of the times that curves cross
 
+Pair = tuple[Floats, Floats]
 N_DRAWS = 4000
 _FEW_DRAWS = 10  # beyond which quantiles are extrapolated
 _TAIL_DRAWS = 200  # whose mean excess gives the rate

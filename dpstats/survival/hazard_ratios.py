@@ -1,10 +1,6 @@
-"""The public reference of a log-rank test, from a released table: pooled hazards, weights and group shares.
+"""Hazard ratios of two groups of a released table, and the public reference of a log-rank test.
 
-Arrays have the releases first. Nothing here sees private rows. Proof: docs/proofs/survival.md.
-
-Hazard ratios of two groups of a released table: the score of Cox's model for grouped data, and its limits.
-
-Derivation: docs/intervals/survival.md.
+Derivation: docs/intervals/survival.md. Nothing here sees private rows. Proof: docs/proofs/survival.md.
 """
 
 from __future__ import annotations
@@ -29,6 +25,9 @@ from dpstats.survival.curves import (
 )
 
 Floats = NDArray[np.float64]
+
+
+# The reference: pooled hazards, weights and group shares. Arrays have the releases first
 
 LARGEST_HAZARD = 0.9
 LARGEST_TOTAL = 3.0
@@ -244,6 +243,8 @@ def expectation_gradient(weights: Floats, hazards: Floats) -> Floats:
     start = np.zeros((*lost.shape[:-1], 1))
     return np.concatenate([weights - lost, start, -lost], axis=-1)
 
+
+# Hazard ratios, by the score of Cox's model for grouped data
 
 LARGEST_LOG_RATIO = 3.0
 """Limits beyond a hazard ratio of 20, or of 1/20, are infinite, or 0."""

@@ -1,12 +1,6 @@
-"""Residuals of a log-rank test in integers: the contribution of a row, given the public reference of the first stage.
+"""The residuals of a log-rank test in integers, the null distribution of its statistic, and its power.
 
-Proof: docs/proofs/survival.md.
-
-The distribution of a log-rank statistic without differences: sampling, the noise of both stages, second order.
-
-Arrays have the releases first.
-
-Power of a log-rank test of two groups, by simulating both of its stages from public parameters.
+Proof: docs/proofs/survival.md. Arrays have the releases first.
 """
 
 from __future__ import annotations
@@ -25,6 +19,8 @@ from dpstats.inference.error_distributions import error_tails
 from dpstats.release.additive import Integers
 from dpstats.survival.cells import TABLE, Floats, Steps, checked_rows, elapsed_share, times_at_edges
 from dpstats.survival.hazard_ratios import Reference, expectation_gradient
+
+# Residuals: the contribution of a row, given the public reference of the first stage
 
 RESIDUALS = "residuals"
 _ROWS = 1 << 16  # of a block
@@ -142,6 +138,8 @@ class Residuals:
         return {RESIDUALS: self.sums(*rows)}
 
 
+# The statistic without differences: sampling, the noise of both stages, second order
+
 _CRITICAL = 1.96
 """The critical value at which the error of the stated variance is counted: tests are mostly at the level 0.05."""
 
@@ -242,6 +240,8 @@ def _variance_error_factor(variance: Floats, slope: Floats, of_shares: Floats) -
 def _quadratic(vectors: Floats, matrix: Floats) -> Floats:
     return np.asarray(np.maximum(((vectors @ matrix) * vectors).sum(axis=-1), 0.0))
 
+
+# Power, by simulating both stages from public parameters
 
 DRAWS = 1000
 _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(8)

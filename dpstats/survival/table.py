@@ -1,10 +1,4 @@
-"""Cumulative incidences of competing causes, with Aalen's variance and the noise variance.
-
-Restricted mean survival times: areas under the curve, with their sampling error, noise and grid term.
-
-The log-rank test of a released table: observed less expected events of each group, with the noise of the table.
-
-A released survival table, and everything that follows from it: post-processing, with caches.
+"""A released survival table, and everything that follows from it: post-processing, with caches.
 
 Times are public and asked by the user. Groups are positions. The estimator translates labels into them.
 """
@@ -46,6 +40,9 @@ if TYPE_CHECKING:
 Floats = NDArray[np.float64]
 
 
+# Cumulative incidences of competing causes, with Aalen's variance and the noise variance
+
+
 def cumulative_incidence(curves: Curves, cause: int) -> tuple[Floats, Floats, Floats]:
     """Return the incidence of a cause after each bin, its sampling variance and its noise variance.
 
@@ -81,6 +78,9 @@ def cumulative_incidence(curves: Curves, cause: int) -> tuple[Floats, Floats, Fl
         gradient = np.hstack([of_events, np.zeros((releases, 1)), -lost])
         noise[:, t] = np.maximum(((gradient @ curves.noise) * gradient).sum(axis=1) + of_positions, 0.0)
     return found, sampling, noise
+
+
+# Restricted means: areas under the curve, with their sampling error, noise and grid term
 
 
 @dataclass(frozen=True, eq=False)
@@ -208,6 +208,9 @@ def pool_causes(
     return cells @ together.T, pooled
 
 
+# The log-rank test, from the noise of the table
+
+
 @dataclass(frozen=True, eq=False)
 class Moments:
     """Observed less expected events of a released table, or of each of its strata added up.
@@ -319,6 +322,8 @@ def table_log_rank(*references: Reference) -> tuple[Floats, Floats, Floats]:
     unknown = ~(sum(reference.information.sum(axis=1) for reference in references) > 0)
     return moments.differences, np.where(unknown, 0.0, statistic), np.where(unknown, 1.0, pvalue)
 
+
+# The table
 
 _COLORS = ("#1f5fa8", "#c2571a", "#2d7f5e", "#7a4fa3", "#8a6d1a", "#b03060")
 _COLUMNS = 5  # of numbers at risk

@@ -1,8 +1,4 @@
-"""Released counts of a table and the distribution of their noise. All reports of a table derive from these.
-
-The result of a test of a table.
-
-Tests of noisy tables: chi-square statistics, and their null distributions by public simulation.
+"""Tests of noisy tables: chi-square statistics, and their null distributions by public simulation.
 
 Proof: docs/intervals/tables.md.
 """
@@ -29,6 +25,8 @@ from dpstats.inference.results import FREE, HypothesisTest, Summary
 from dpstats.parallel import cut
 from dpstats.privacy.guarantee import PrivacyGuarantee
 from dpstats.tables.shares import CountShare, NoisyShare, ShareErrors
+
+# Released counts, from which all reports of a table derive
 
 Numbers = NDArray[np.float64]
 
@@ -196,6 +194,9 @@ def projection(points: Numbers, totals: Numbers, least: float = 0.0) -> Numbers:
     return np.asarray(np.maximum(above - threshold[:, None], 0.0) + floor[:, None])
 
 
+# Results
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class TableTest(HypothesisTest):
     """Result of a test on a released table. The test has no additional privacy cost.
@@ -259,9 +260,10 @@ class TableTest(HypothesisTest):
         )
 
 
+# Statistics and p-values
+
 PUBLIC_SEED = 20_170_420
 """Public seed of all simulated null tables. It is fixed, so that a release has one p-value."""
-
 _LEAST = 0.5
 """Smallest number of rows in a margin. It ensures that no level is treated as impossible."""
 _SWEEPS = 2

@@ -1,8 +1,4 @@
-"""Proportions of rows with a property, from noisy counts: the values that the counts do not reject.
-
-Proof: docs/intervals/tables.md.
-
-Comparisons of two groups: differences, ratios and odds ratios of proportions, with intervals valid for small counts.
+"""Proportions of rows with a property, from noisy counts, and comparisons of two groups.
 
 Proof: docs/intervals/tables.md.
 """
@@ -30,8 +26,9 @@ from dpstats.inference.estimates import Estimates
 from dpstats.inference.noisy_counts import CountNoise, at_least, at_most, limits
 from dpstats.inference.results import FREE
 
-Numbers = NDArray[np.float64]
+# Proportions: the values that the counts do not reject
 
+Numbers = NDArray[np.float64]
 _RAISED = 1.0
 """Number of noise standard deviations that are added to the size of a group to compute sampling errors."""
 _CONTINUITY = 0.5
@@ -234,6 +231,8 @@ class ShareErrors(ErrorDistribution):
         less, greater = np.reshape(pairs, (*self.estimate.shape, 2)).T
         return less.T, greater.T
 
+
+# Differences, ratios and odds ratios, with intervals valid for small counts
 
 _POINTS = 150
 _NEARLY_ALL = 1e-9  # a tail probability that rejects almost no value

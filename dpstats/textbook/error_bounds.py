@@ -1,6 +1,6 @@
-"""Small databases: multisets of a given size, the size that represents any data, and nets built from them.
+"""Small databases and nets, and bounds on the error of all answers: the theorems of chapters 4 and 5.
 
-Bounds on the error of all answers: the theorems of chapters 4 and 5, as printed and tightened.
+Proof: docs/intervals/query-updates.md, "Small databases".
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from dpstats.data.parameters import check_integer, check_privacy_parameters, che
 from dpstats.errors import InvalidParameter, refuse
 from dpstats.queries.linear import LinearQueries, Numbers
 
-# Proof: docs/intervals/query-updates.md, "Small databases".
+# Small databases: multisets of a given size, the size that represents any data, and nets
 
 MOST_DATABASES = 200_000
 """Largest number of candidates. Exact sampling from this distribution requires a list of all candidates."""
@@ -206,6 +206,8 @@ def check_net(net: Any, size: int) -> Numbers:
         raise refuse("net", got=f"{len(array):,}", allowed=f"have at most {MOST_DATABASES:,} databases")
     return np.asarray(array / array.sum(axis=1, keepdims=True))
 
+
+# Bounds, as printed and tightened
 
 # Errors are proportions of all rows. A bound holds for all queries simultaneously, except with probability beta. A
 # bound of 1/2 or more is vacuous, because the answer 1/2 to every query has an error of at most 1/2 and needs no

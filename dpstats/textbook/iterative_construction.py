@@ -1,6 +1,6 @@
-"""The plan of the iterative construction: number of rounds, noise, stopping rule and error bound.
+"""The iterative construction: privately select the worst query, learn from it, and stop when all are accurate.
 
-The iterative construction: privately select the worst query, learn from it, and stop when all are accurate.
+Proof: docs/proofs/iterative-construction.md.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ from dpstats.textbook.error_bounds import (
 from dpstats.textbook.histogram_release import BoundedAnswers
 from dpstats.textbook.updates import Median, MultiplicativeWeights, Perceptron, UpdateRule
 
-# Proof: docs/proofs/iterative-construction.md.
+# The plan: number of rounds, noise, stopping rule and error bound
 
 MOST_ROUNDS = 10_000
 
@@ -281,7 +281,7 @@ def best_gap(
     return gap, rounds
 
 
-# Proof: docs/proofs/iterative-construction.md.
+# The estimator
 
 UPDATES = ("multiplicative_weights", "median", "perceptron")
 

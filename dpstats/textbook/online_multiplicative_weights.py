@@ -1,6 +1,6 @@
-"""The noise of online multiplicative weights: its scales, the number of updates, and the error bound.
+"""Online multiplicative weights: a stream of queries in which only surprising queries use the budget.
 
-Online multiplicative weights: a stream of queries in which only surprising queries use the budget.
+Proof: docs/proofs/online-multiplicative-weights.md.
 """
 
 from __future__ import annotations
@@ -48,14 +48,13 @@ from dpstats.textbook.histogram_release import HistogramRelease
 from dpstats.textbook.iterative_construction import not_private_as_printed
 from dpstats.textbook.updates import MultiplicativeWeights
 
-# Proof: docs/proofs/online-multiplicative-weights.md.
+# Noise: scales, the number of updates, and the error bound
 
 ANSWERS = (0.1, 0.2, 0.3, 0.5)
 """Candidates for the budget fraction (of epsilon, or of rho) of the answers. The comparisons get the remainder.
 
 The candidate with the best error bound is used. A smaller fraction would make the answers of updates less accurate
 without much improvement of the bound."""
-
 _MOST_UPDATES = 10**6
 
 
@@ -283,7 +282,7 @@ def printed_noise(
     return OnlineNoise(stage, alpha, alpha, 3 * alpha, alpha / 2, enough)
 
 
-# Proof: docs/proofs/online-multiplicative-weights.md.
+# The estimator
 
 ERRORS = "errors of the hypothesis"
 

@@ -105,6 +105,7 @@ def test_adaptive_mean_states_its_assumption(table: Path, capsys: pytest.Capture
     result = json_of([*arguments, "--column", "visits", "--std", "4", "--tails", "variance"], capsys)
     assert result["estimator"] == "AdaptiveMean" and result["tails"] == "variance"
     assert "upper bound, and nothing else" in result["assumption"]
+    assert [column["std"] for column in result["columns"]] == [12, 4]
     for column, truth in zip(result["columns"], (40, 3), strict=True):
         # Six times the interval's half-width is a false alarm below 1e-12.
         assert abs(column["mean"] - truth) < 3 * (column["high"] - column["low"])

@@ -27,7 +27,7 @@ SEED = {"random_state": 0}
 
 @pytest.fixture(autouse=True)
 def small_batches(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("dpstats.data.batches._ENTRIES", 60)
+    monkeypatch.setattr("dpstats.data.batches._BATCH_ENTRIES", 60)
 
 
 def test_fits_are_those_in_memory_and_nothing_is_collected(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -137,7 +137,7 @@ def test_missing_numbers_are_missing(frames: Callable[[pd.DataFrame], Any]) -> N
 def test_many_partitions_are_added_up_by_tasks(
     frames: Callable[[pd.DataFrame], Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(spark_rows, "_FAN", 3)
+    monkeypatch.setattr(spark_rows, "_DRIVER_ROWS", 3)
     sums: list[int] = []
     opened = spark_rows._read_result
 

@@ -40,6 +40,16 @@ def test_norms_that_noise_blurs_still_give_a_typical_one() -> None:
     assert plan.norm_ends[8] <= exactly <= plan.norm_ends[9]
 
 
+def test_rows_are_scaled_to_the_length_of_their_columns_without_the_intercept() -> None:
+    path = first_path(regression_plan("linear", Design.check((-1, 1), (-1, 1), 4, True), 50_000, 1.0, 1e-6))
+    counts = np.zeros(path.plan.norm_ends.size + 1)
+    counts[9] = 1.0
+    path.take(NORMS, counts)
+    # A typical row of four columns gets the length 2.
+    scale = 2 / path._typical(counts, NORMS)
+    assert np.allclose(path.whitening, np.diag([1.0, scale, scale, scale, scale]), atol=1e-3)
+
+
 def test_long_rows_move_the_bound_and_noise_that_looks_like_them_does_not() -> None:
     design = Design.check((-1, 1), (-1, 1), 4, True)
     plan = regression_plan("linear", design, 50_000, 1.0, 1e-6)

@@ -41,6 +41,13 @@ def test_an_answer_is_one_charge_and_one_release(connection: Any) -> None:
     assert len(budget.history()) == 2
 
 
+def test_noise_of_a_join_is_for_the_frequencies_in_its_tables(connection: Any) -> None:
+    # Seven values, with 30 rows of one table and 111 of the other.
+    answer = PrivateSQL(connection, epsilon=10.0, delta=1e-6, random_state=0).count(PAIRS)
+    low, high = answer.confidence_interval()
+    assert low < 7 * 30 * 111 < high and high - low < 1000
+
+
 def test_a_budget_that_cannot_pay_is_asked_before_the_data(
     connection: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:

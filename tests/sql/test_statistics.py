@@ -147,8 +147,8 @@ def test_the_file_of_the_check_is_the_one_that_is_described() -> None:
     "rule", ["filter_pushdown", "statistics_propagation", "join_filter_pushdown filter_pushdown"]
 )
 def test_a_rule_that_believes_statistics_is_noticed(rule: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    safe = duckdb_engine._SAFE_RULES
-    monkeypatch.setattr(duckdb_engine, "_SAFE_RULES", safe | {*rule.split()})
+    safe = duckdb_engine._SAFE_OPTIMIZER_RULES
+    monkeypatch.setattr(duckdb_engine, "_SAFE_OPTIMIZER_RULES", safe | {*rule.split()})
     with pytest.raises(InvalidParameter, match="leaves out rows by the statistics"):
         PrivateSQL({"t": statistics_file.PATH}, epsilon=1.0)
 
@@ -167,6 +167,6 @@ def test_tables_of_another_engine_are_refused(tmp_path: Path, monkeypatch: pytes
     connection = duckdb.connect()
     connection.execute("CREATE TABLE t AS SELECT 1 AS a")
     # An attached lake or SQLite file needs an extension, so its kind is said here.
-    monkeypatch.setattr(duckdb_engine, "_KIND", "SELECT 'ducklake'")
+    monkeypatch.setattr(duckdb_engine, "_DATABASE_KIND", "SELECT 'ducklake'")
     with pytest.raises(InvalidParameter, match="must be to a database of DuckDB, got one of ducklake"):
         PrivateSQL(connection, epsilon=1.0)

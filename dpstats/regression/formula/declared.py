@@ -1,13 +1,4 @@
-"""Expressions of columns with declared bounds: their values row by row, and an interval that contains these values.
-
-To bound a function, evaluate it at the endpoints of its arguments' intervals and at their points nearest to zero.
-This is sufficient because every supported function is monotone in each argument on either side of zero. If it is
-infinite or undefined anywhere, it is so at one of these points. A truth value is the number 1 or 0, with an interval.
-
-Columns with declared bounds or levels: public facts about each column, and reading it row by row.
-
-B-splines with public knots: each basis function of a row depends on this row and public numbers only.
-"""
+"""Expressions and columns with declared bounds or levels: their values row by row, and bounds of these values."""
 
 from __future__ import annotations
 
@@ -29,6 +20,13 @@ from dpstats.data.rows import NO_CODES, MissingCodes, column_of
 from dpstats.data.schema import Categories
 from dpstats.data.values import is_missing
 from dpstats.errors import InvalidParameter, refuse, refuse_data, show, show_names
+
+# Expressions, and intervals that contain their values
+
+# To bound a function, evaluate it at the endpoints of its arguments' intervals and at their points nearest to zero.
+# This is sufficient because every supported function is monotone in each argument on either side of zero. If it is
+# infinite or undefined anywhere, it is so at one of these points. A truth value is the number 1 or 0, with an
+# interval.
 
 
 @dataclass(frozen=True, slots=True)
@@ -236,9 +234,10 @@ _FUNCTIONS: dict[str, Callable[..., Any]] = {
     "ceil": np.ceil,
 }
 _FUNCTIONS_OF_TWO: dict[str, Callable[..., Any]] = {"minimum": np.minimum, "maximum": np.maximum}
-
-
 _ROUNDING = 1e-9
+
+
+# Columns: public facts about each, and reading it row by row
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -420,6 +419,9 @@ def open_table(data: Any) -> tuple[Sequence[str], Callable[[str], Any]]:
         return data[name] if frame is None else frame.get_column(name).to_native()
 
     return names, read
+
+
+# B-splines with public knots: each basis function of a row depends on this row and public numbers only
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,14 +1,4 @@
-"""The columns of terms: products of numbers and of factors in treatment coding, with full rank.
-
-Cells of a formula's factors: the columns that depend on factors only, and the cell of each row.
-
-Formulas with public declarations: the columns of the design, and the design row of each table row.
-
-formulaic parses a formula into terms. This package evaluates the terms itself. formulaic would take levels, means and
-knots from the data, and would evaluate Python code in which a row may use other rows.
-
-The rows of a formula's design as a source. It reads no data before a fit requests them.
-"""
+"""Formulas with public declarations: their terms, the columns of the design, and the design row of each table row."""
 
 from __future__ import annotations
 
@@ -45,6 +35,8 @@ from dpstats.regression.formula.declared import (
     open_table,
     read_spline,
 )
+
+# Columns of terms: products of numbers and of factors in treatment coding, with full rank
 
 
 @dataclass(frozen=True, slots=True)
@@ -249,6 +241,9 @@ def _reference(coding: list[ast.expr], levels: Categories) -> int:
 _CODINGS = ("contr.treatment", "Treatment")
 
 
+# Cells of factors: the columns that depend on factors only, and the cell of each row
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class FormulaCells:
     """The split of a formula's columns: products of indicators of factors, and columns of numbers.
@@ -314,6 +309,12 @@ def find_cells(columns: Sequence[Column], declared: Declared, most: int) -> Form
     ]
     is_factor = np.array([column.text in codes for column in columns])
     return FormulaCells(factors, np.stack(values, axis=1), is_factor, trees)
+
+
+# Formulas
+
+# formulaic parses a formula into terms. This package evaluates the terms itself. formulaic would take levels, means and
+# knots from the data, and would evaluate Python code in which a row may use other rows.
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -573,6 +574,9 @@ def _response(terms: list[Any], declared: Declared) -> Number:
         written = " + ".join(map(str, terms))
         raise refuse("formula", given=written, allowed="have one number as its response")
     return part
+
+
+# Rows of a formula's design, as a source that reads no data before a fit requests them
 
 
 class FormulaRows(Source):
