@@ -148,10 +148,10 @@ def draw_components(draw: Draw, question: str = "") -> Cell:
     facts["other tails"] = facts["skewed"] or facts["heavy tails"] or facts["uneven"]
     inside = frame.clip(*box.T)
     matrix = np.atleast_2d(np.cov(inside.T))
-    if scale:
-        deviations = np.sqrt(np.diag(matrix))
-        matrix = matrix / np.outer(deviations, deviations)
-    target = np.linalg.eigvalsh(matrix)[::-1][:count]
+
+    def truth(model: Any, X: Floats) -> Floats:
+        # Rows are divided by the released standard deviations, whose noise is no error.
+        return np.asarray(np.linalg.eigvalsh(matrix / np.outer(model.scale_, model.scale_))[::-1][:count])
 
     def fit(draw: Draw) -> tuple[Any, Any]:
         X = sample_rows(draw, frame, n)
@@ -162,7 +162,7 @@ def draw_components(draw: Draw, question: str = "") -> Cell:
         return values, values * np.sqrt(2 / n), np.inf
 
     names, given = [f"component {j + 1}" for j in range(count)], {"estimand": "eigenvalue"}
-    asker = Asker("PrivatePCA", facts, fit, lambda *_: target, None if scale else usual, names, given)
+    asker = Asker("PrivatePCA", facts, fit, truth, None if scale else usual, names, given)
     return asker.cell(draw, question)
 
 

@@ -160,7 +160,8 @@ class Asker:
             place = slice(None) if question == "together" else j % low.size
             notes, width = model.summary(**self._known(model)).notes, np.nan
             if question == "test":
-                missed = self._refuted(model, low, side)[place] < 0.05
+                pvalues, words = self._refuted(model, low, side)
+                missed, notes = pvalues[place] < 0.05, [*notes, words]
             else:
                 more = {"simultaneous": True} if question == "together" else {"alternative": side}
                 more = {} if self.sides == ("two-sided",) and question != "together" else more
@@ -179,12 +180,12 @@ class Asker:
         """Return the options that a summary has too."""
         return {name: value for name, value in self.given.items() if name in ("estimand", "interval", "q")}
 
-    def _refuted(self, model: Any, truth: Floats, side: str) -> Floats:
-        """Return the p-values of the truth."""
+    def _refuted(self, model: Any, truth: Floats, side: str) -> tuple[Floats, str]:
+        """Return the p-values of the truth, and the estimand."""
         shape = np.shape(model.confidence_interval(**self.given).low)
         value = truth.reshape(shape) if shape else float(truth[0])
         found = model.test(value=value, alternative=side, **self.given)
-        return np.ravel(np.asarray(found.pvalue, float))
+        return np.ravel(np.asarray(found.pvalue, float)), f"Intervals cover {found.estimates.estimand}"
 
     def _without_privacy(self, j: int, question: str, level: float, side: str) -> Callable[[Draw], bool]:
         """Return whether the usual interval without privacy misses, as a function of a generator."""
