@@ -269,7 +269,7 @@ class GroupMeans(RatioEstimator[GroupMeansPlan]):
             shares of the upper end: 2 numbers, Laplace noise of scale 2
           Noise chosen: Laplace, smaller than Gaussian noise at delta = 1e-06; the guarantee has delta = 0
           a group of n/2 = 2500 rows: noise of its mean 0.008 (0.0126 at a bound)
-          noise hides standard deviations there below about 0.556, and Hedges' g with them
+          noise hides standard deviations there below about 0.404, and Hedges' g with them
         """
         n, neighbors = check_size(self, n_samples), parse_neighbors(self.neighbors)
         d = check_integer("n_features", n_features, at_least=1)

@@ -384,7 +384,7 @@ def fit_formula(
     >>> from dpstats.means import ClippedMean
     >>> from dpstats.privacy import gaussian_sigma
     >>> from dpstats.simulation import Rademacher, Study, fit_formula
-    >>> grid = {"n": [50, 500, 5000], "d": [4]}
+    >>> grid = {"n": [400, 2000, 8000], "d": [16]}
     >>> results = Study(Rademacher(), ClippedMean(clip=1.0, epsilon=1.0, delta=1e-5), grid, 200).run()
     >>> terms = {
     ...     "sampling": lambda cell: cell["d"] / cell["n"],
