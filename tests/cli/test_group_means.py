@@ -51,6 +51,12 @@ def test_it_prints_tables_and_draws(file: Path, capsys: pytest.CaptureFixture[st
     assert "Tukey's range" in capsys.readouterr().out
 
 
+def test_two_groups_are_one_pair(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    two = ["--by", "plan", "--groups", "free,half", "--column", "visits", "--bounds", "0", "20"]
+    result = json_of(["group-means", str(file), *two, "--seed", "3", "--pairwise"], capsys)
+    assert [(pair["first"], pair["second"]) for pair in result["pairwise"]] == [("free", "half")]
+
+
 def test_the_json_is_what_was_fitted(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
     more = ["--column", "age", "--bounds", "age=0,80", "--seed", "3", "--anova", "--pairwise"]
     result = json_of(["group-means", str(file), *VISITS, *more], capsys)
@@ -146,7 +152,7 @@ def test_missing_units_and_missing_columns(file: Path, capsys: pytest.CaptureFix
     rows.loc[3, "person"] = None
     rows.to_csv(file, index=False)
     message = failed(["group-means", str(file), *VISITS, "--unit", "person"], capsys)
-    assert "rows.csv: unit must be text" in message and "missing" in message
+    assert "rows.csv: --unit must be text" in message and "missing" in message
     assert "--column must be given" in failed(["group-means", str(file), *VISITS[:4], *VISITS[6:]], capsys)
 
 

@@ -117,7 +117,7 @@ def test_a_power_that_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
         (["--distance", "1", "--simulations", "0"], "--simulations must be"),
         (["--distance", "1", "--max-seconds", "-1"], "--max-seconds must be"),
         (["--distance", "1", "--rho", "0.1"], "--rho must be given with --test row-distance only"),
-        (["--distance", "1e-7"], "distance = 1e-07 has less than power 0.8 at any n"),
+        (["--distance", "1e-7"], "--distance must be larger: it has less than power 0.8 at any n"),
         (["--distance", "1", "--max-seconds", "0.001"], "max_seconds"),
     ):
         assert message in failed([*IDENTITY, "--columns", "3", *given], capsys, 2)

@@ -52,6 +52,9 @@ def test_it_prints_what_a_fit_says(file: Path, capsys: pytest.CaptureFixture[str
     assert result["log_rank"]["pvalue"] == model.log_rank().pvalue
     assert [row["name"] for row in result["medians"]] == ["old", "new"]
     assert len(result["life_table"]) == 26 and result["life_table"][3]["at_risk"] == model.at_risk_[0, 3]
+    result = json_of(["survival", str(file), *BY, "--seed", "1", "--confidence", "0.8"], capsys)
+    expected = model.life_table(confidence_level=0.8)
+    assert [row["low"] for row in result["life_table"]] == expected["low"].tolist()
 
 
 def test_units_discrete_times_and_pictures(
@@ -128,7 +131,7 @@ def test_values_of_censored_times_and_of_causes_are_declared(
         (["--time", "arrest", "--event", "week", "--horizon", "5"], "in causes or as censored"),
         ([*ASKED, "--cause", "dead"], "in causes or as censored"),
         ([*ASKED, "--cause", "0"], "must be distinct, got (0, 0) with one twice"),
-        ([*ASKED, "--cause", ""], "causes must not be empty"),
+        ([*ASKED, "--cause", ""], "--cause must not be empty"),
     ],
 )
 def test_bad_input_is_one_line(
