@@ -10,7 +10,6 @@ import warnings
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from dpstats import textbook
 from dpstats.cli.options import (
     InputTable,
     Pair,
@@ -283,7 +282,7 @@ class RegressCommand(ReleaseCommand):
         return design, y
 
     def build(self, options: argparse.Namespace, n: int, d: int) -> Any:
-        from dpstats import regression
+        from dpstats import regression, textbook
 
         families = [name for name in _FAMILIES if getattr(options, name)]
         if len(families) > 1:
