@@ -584,6 +584,9 @@ class Source(ABC):
         Whether the rows have an order, which separately given entries follow.
     beside : tuple of column names
         Columns to use as ``y`` if a fit is called without one.
+    about : str, optional
+        Public words for what the rows are made of, such as a formula. Two sources with other words are not the same
+        request.
 
     See Also
     --------
@@ -611,6 +614,7 @@ class Source(ABC):
     unit: str = "row"
     ordered: bool = True
     beside: tuple[str, ...] = ()
+    about: str | None = None
 
     @abstractmethod
     def size(self, schema: Schema) -> tuple[int, int] | None:

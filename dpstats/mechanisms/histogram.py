@@ -202,23 +202,23 @@ class Histogram(Mechanism):
             needed = "given, one for each row, with" if units is None else "None without"
             raise refuse("units", allowed=f"{needed} max_rows")
         if self._most is None:
-            session = self._session_about(data)
+            plan = self._plan_about(data)
         else:
             plan = self.plan.for_data(self._guarantee.unit, self._guarantee.simulated)
-            session = self._session(plan)
-        session.check()
+        self._check(plan)
         if self._categories is None:
             labels, rows = self._count_labels(data)
-            with session:
+            with self._session(plan) as session:
                 found = session.discover(_COUNTS, labels, {_ROWS: rows})
             return self._report_found(found, session.plan.guarantee)
         steps, n_rows = self._steps(data, units)
-        with session:
+        public = self._guarantee.neighbors is Neighbors.REPLACE_ONE and self._most is None
+        # A density is a share of the public number of rows.
+        with self._session(plan, rows=n_rows if public else None) as session:
             counts = session.add(_COUNTS, steps)
         numbers = self.categories, counts, session.plan.guarantee, self._stage.noise, self.scale
         if not isinstance(self._categories, Bins):
             return CountEstimate(*numbers, max_rows=self._most)
-        public = self._guarantee.neighbors is Neighbors.REPLACE_ONE and self._most is None
         n_public = n_rows if public else None
         return DensityEstimate(*numbers, self._categories.edges, n_public, max_rows=self._most)
 

@@ -250,10 +250,11 @@ class RandomizedResponse(Mechanism):
         -------
         int64 array of the same shape
         """
-        session = self._session_about(values)
-        session.check()
+        plan = self._plan_about(values)
+        self._check(plan)
         answers = self._check_values(values, "values")
-        with session:
+        # The number of answers is public.
+        with self._session(plan, shape=answers.shape) as session:
             responses = session.respond(_RESPONSES, answers.ravel())
         return responses.reshape(answers.shape)
 

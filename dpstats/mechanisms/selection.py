@@ -15,7 +15,13 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import logsumexp
 
-from dpstats.data.parameters import check_choice, check_integer, check_privacy_parameters, check_real
+from dpstats.data.parameters import (
+    check_choice,
+    check_flag,
+    check_integer,
+    check_privacy_parameters,
+    check_real,
+)
 from dpstats.data.values import as_int64, exact_numbers, floats_among
 from dpstats.errors import refuse, refuse_data
 from dpstats.lattice import exact_steps
@@ -181,14 +187,14 @@ class _Selection(Mechanism):
 
     def _select(self, utilities: Any, size: int | None = None) -> NDArray[np.intp]:
         """Return the selected candidates, best first; of shape (size, k) for simulations."""
-        session = self._session(size=size)
-        session.check()
+        self._check()
         gaps, candidates = self._steps(utilities)
         if self._stage.size > candidates.size:
             raise refuse_data(
                 "utilities", allowed=f"hold at least k = {self._stage.size} candidates that are not -inf"
             )
-        with session:
+        # Which candidates there are is public, and a kept answer is one of them.
+        with self._session(size=size, candidates=candidates.tolist()) as session:
             return candidates[session.select(_BEST, gaps)]
 
 
@@ -278,7 +284,13 @@ class ExponentialMechanism(_SelectOne):
         epsilon, _ = check_privacy_parameters(epsilon, 0.0)
         guarantee = PrivacyGuarantee(epsilon, neighbors=neighbors)
         super().__init__(
-            sensitivity, guarantee, "gumbel", epsilon, random_state, budget, monotone=bool(monotone)
+            sensitivity,
+            guarantee,
+            "gumbel",
+            epsilon,
+            random_state,
+            budget,
+            monotone=check_flag("monotone", monotone),
         )
 
 
@@ -325,7 +337,13 @@ class ReportNoisyMax(_SelectOne):
         noise = check_choice("noise", noise, list(_LAWS))
         guarantee = PrivacyGuarantee(epsilon, neighbors=neighbors)
         super().__init__(
-            sensitivity, guarantee, noise, epsilon, random_state, budget, monotone=bool(monotone)
+            sensitivity,
+            guarantee,
+            noise,
+            epsilon,
+            random_state,
+            budget,
+            monotone=check_flag("monotone", monotone),
         )
 
 
@@ -417,7 +435,14 @@ class NoisyTopK(_Selection):
             each = max(each, math.sqrt(8 * zcdp_rho(epsilon, delta) / k) * (1 - 1e-12))
         guarantee = PrivacyGuarantee(epsilon, delta, neighbors)
         super().__init__(
-            sensitivity, guarantee, "gumbel", each, random_state, budget, k=k, monotone=bool(monotone)
+            sensitivity,
+            guarantee,
+            "gumbel",
+            each,
+            random_state,
+            budget,
+            k=k,
+            monotone=check_flag("monotone", monotone),
         )
 
     @property

@@ -345,7 +345,7 @@ class PrivateEstimator(Reported, BaseEstimator, Generic[Plan]):
         names = source.names if schema.numbers is None else list(schema.numbers)
         check_names(names)
         planner = self._sort_parameters(names)
-        budget = add_request(budget, self, columns=[names, given if isinstance(given, str) else None])
+        budget = add_request(budget, self, columns=_asked_columns(source, schema, names, y))
         unit = self._row_is(source.unit)
         plan = _affordable(planner, source, schema, budget, unit, noise.simulated)
         with quiet():
@@ -579,6 +579,13 @@ class PrivateEstimator(Reported, BaseEstimator, Generic[Plan]):
         privacy = getattr(self, "privacy_", None)
         simulated = self.random_state is not None if privacy is None else privacy.simulated
         return f"{text} [simulated noise, not a private release]" if simulated else text
+
+
+def _asked_columns(source: Source, schema: Schema, names: list[Any] | None, y: Any) -> list[Any]:
+    """Return the public names of what a fit is about: its columns, outcome and other columns, and its formula."""
+    called = getattr(y, "name", None)
+    beside = [part.name for part in schema.beside]
+    return [names, beside, called if isinstance(called, str) else None, source.about]
 
 
 def _coded_schema(estimator: PrivateEstimator[Any]) -> Schema:

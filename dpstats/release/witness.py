@@ -435,10 +435,14 @@ class Mechanism(Releasing):
         """Return the plan of stages that meet the guarantee."""
         return Plan(stages, self._guarantee)
 
-    def _session(self, plan: Plan | None = None, size: int | None = None) -> Session:
-        """Return a session for one release."""
-        return self._session_of(plan or self.plan, size)
+    def _session(self, plan: Plan | None = None, size: int | None = None, **facts: Any) -> Session:
+        """Return a session for one release; ``facts`` are what its answer depends on besides what it releases."""
+        return self._session_of(plan or self.plan, size, **facts)
 
-    def _session_about(self, data: Any) -> Session:
-        """Return a session for one release from data that may state a unit."""
-        return self._session(self.plan.for_data(unit_of(data), self._guarantee.simulated))
+    def _plan_about(self, data: Any) -> Plan:
+        """Return the plan of one release from data that may state a unit."""
+        return self.plan.for_data(unit_of(data), self._guarantee.simulated)
+
+    def _check(self, plan: Plan | None = None) -> None:
+        """Raise if a release cannot be made or paid for, before its data are touched."""
+        session_of(plan or self.plan, self._source, self._budget, type(self).__name__).check()

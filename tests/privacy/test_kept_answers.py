@@ -141,3 +141,48 @@ def test_a_process_is_found_while_it_runs() -> None:
     assert not may_run(json.dumps([host, boot, 2**22 + 1, "1", token]))
     # The number was given to another process later.
     assert not may_run(json.dumps([host, boot, 1, "another start", token]))
+
+
+def test_another_question_under_a_key_is_refused(tmp_path) -> None:
+    import numpy as np
+    import pandas as pd
+
+    from dpstats.groups import GroupMeans
+    from dpstats.mechanisms import ExponentialMechanism, Histogram, RandomizedResponse
+    from dpstats.regression import PrivateLinearRegression
+
+    rng = np.random.default_rng(0)
+    data = pd.DataFrame(rng.normal(size=(400, 3)), columns=["a", "b", "y"]).assign(
+        g=rng.choice(["s", "t"], 400)
+    )
+    data["h"], bounds = data["g"], dict.fromkeys("aby", (-4, 4))
+    budget = PrivacyBudget(epsilon=100.0, delta=1e-3)
+
+    def fit(formula: str) -> None:
+        PrivateLinearRegression.from_formula(formula, data, bounds=bounds, budget=budget.once("formula"))
+
+    def means(label: str) -> None:
+        GroupMeans(groups=["s", "t"], bounds=(-4, 4), budget=budget.once("groups")).fit(
+            data[["a", label]], label
+        )
+
+    def select(utilities: list[float]) -> None:
+        ExponentialMechanism(1.0, 1.0, budget=budget.once("selection")).select(utilities)
+
+    def respond(n: int) -> None:
+        RandomizedResponse(1.0, budget=budget.once("responses")).randomize([1] * n)
+
+    def count(n: int) -> None:
+        Histogram(bins=[0, 1, 2], epsilon=1.0, budget=budget.once("density")).release([0.5] * n)
+
+    for ask, first, other in (
+        (fit, "y ~ a + b", "y ~ b + a"),
+        (means, "g", "h"),
+        (select, [1.0, 2.0, 3.0], [-np.inf, 2.0, 3.0]),
+        (respond, 4, 6),
+        (count, 100, 3),
+    ):
+        ask(first)
+        ask(first)
+        with pytest.raises(InvalidParameter, match="the key"):
+            ask(other)

@@ -601,6 +601,7 @@ class FormulaRows(Source):
     def __init__(self, formula: Formula, data: Any, cells: FormulaCells | None = None) -> None:
         self._formula, self._data, self._cells = formula, data, cells
         self.unit = unit_of(data)
+        self.about = f"{formula.text}: {list(formula.names)}"
 
     def size(self, schema: Schema) -> tuple[int, int] | None:
         data = self._data
