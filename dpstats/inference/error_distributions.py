@@ -78,9 +78,9 @@ def laplace_sum_tails(
 ) -> NDArray[np.float64]:
     """Return P(N + L > x) for normal N of deviation ``std`` and a sum L of Laplace variables of these scales; x >= 0.
 
-    A sum of Laplace variables with different scales b_i has the weighted sum of the characteristic functions,
-    with weights prod_j b_i^2/(b_i^2 - b_j^2). The same holds for its tail, also with an added normal variable.
-    Nearly equal scales are separated by increasing the larger ones.
+    The characteristic function of a sum of Laplace variables with different scales b_i is the sum of the single
+    ones, with weights prod_j b_i^2/(b_i^2 - b_j^2). The same holds for its tail, also with an added normal
+    variable. Nearly equal scales are separated by increasing the larger ones.
     """
     ordered = np.sort(np.stack(np.broadcast_arrays(*scales)), axis=0)
     for smaller, larger in itertools.pairwise(ordered):
