@@ -125,8 +125,8 @@ def audit_probabilities(
     Notes
     -----
     A claim is violated if the exact epsilon at delta (1 + tolerance) exceeds epsilon + tolerance. A private
-    release is never accused if the probabilities have a relative error of at most r = tolerance/2 - r^2: p(1
-    + r) - e^(epsilon + tolerance) q(1 - r) <= (1 + r)(p - e^epsilon q), and similarly for sums. Normalized
+    release is never accused if the probabilities have a relative error of at most r = tolerance/2 - r^2.
+    Then p(1 + r) - e^(epsilon + tolerance) q(1 - r) <= (1 + r)(p - e^epsilon q), and so for sums. Normalized
     weights in double precision are right to about (n + x) 2^-52 for n outcomes with exponents up to x: 1e-10
     for half a million. State a larger tolerance for probabilities from quadrature.
 

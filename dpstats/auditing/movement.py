@@ -119,8 +119,8 @@ def vectors(stage: Stage | JointStage) -> list[Vector]:
 def measure_change(stage: Stage | JointStage | Selection, first: Steps, second: Steps) -> Fraction:
     """Return the l1 distance, or the square of the l2 distance, of all integers of a stage together: exact.
 
-    For joint noise it is the range of 0 and what each moves by. For a selection it is half the range of what the
-    scores move by, or the whole range if all move in the same direction.
+    For joint noise it is the range of 0 and each integer's move. For a selection it is half the range of the
+    scores' moves, or the whole range if all move in the same direction.
     """
     if isinstance(stage, Selection):
         # A common shift of all scores does not change the selection. Their range counts.

@@ -218,7 +218,7 @@ _AUDIT = """
     --confidence CONFIDENCE, float, default 0.95
         of the lower bound (default: 0.95)
     --column NAME, repeated
-        the columns that hold the outputs: first of the dataset, then of its neighbor (default: dataset, neighbor)
+        columns of outputs: of the dataset, then of its neighbor (default: dataset, neighbor)
 """
 
 

@@ -341,7 +341,7 @@ def price_per_person() -> Summary:
         rows,
         [
             f"By group privacy of at most {ROWS_PER_PERSON} rows a person; these data do not say whose a row is.",
-            "Where they do, one row per person costs less, and its intervals are right for persons, whose rows are "
+            "Where they do, one row per person costs less, and its intervals are right for people, whose rows are "
             "alike: see dpstats.groups.one_row_per_unit.",
         ],
     )

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 
 class _Deferred(ModuleType):
-    """A module of which nothing is loaded. Its first use loads it, and it stands for the loaded one from then on.
+    """A module that is not loaded yet. Its first use loads it, and it stands for the loaded one from then on.
 
     scikit-learn imports pandas and `scipy.stats`, and uses neither for what most commands do. They would take half of
     the time of a command. A process that is not the command's own loads modules as ever.
@@ -261,7 +261,7 @@ def in_options(error: BaseException, options: argparse.Namespace) -> str:
         text = text.replace(part, spell(part, options), 1)
     if option is None:
         return error.parameter + text
-    # A parameter of several declarations names the one that is meant.
+    # A parameter of several declarations names one of them.
     return option + re.sub(r"^\['([^']*)'\]", r" \1", rest) + text
 
 

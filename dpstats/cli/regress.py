@@ -140,7 +140,7 @@ def _of_columns(
     y_bounds: Any,
     further: dict[str, tuple[str, Pair]],
 ) -> _Model:
-    """Return the model of named columns. Where there are levels, it is that of a formula."""
+    """Return the model of named columns, or of a formula if there are levels."""
     columns, outcome, levels = options.column or [], options.outcome, levels_of(options.levels)
     if not columns:
         raise refuse("--column", allowed="be given, once for each column, or --formula")
@@ -258,7 +258,7 @@ class RegressCommand(ReleaseCommand):
         text = {**model.levels, **model.factors}
         of_units = None
         if options.unit:
-            # What is kept of the rows of a unit, for each column
+            # Summary of the rows of a unit, for each column
             how = {name: "first" if name in model.levels else "mean" for name in model.columns}
             how |= dict.fromkeys(model.factors, "first")
             if options.logistic:

@@ -214,7 +214,7 @@ class ReleaseCommand:
     parameters : str
         The options that release and plan share, as `add_options` reads them.
     unit : str
-        What is kept of the rows of a unit. Empty for a command with another ``--unit``, or none.
+        Summary of the rows of a unit. Empty for a command with another ``--unit``, or none.
     delta : float, optional
         Default of ``--delta``. None for a command with another ``--delta``, or none.
     missing : tuple of str
@@ -224,7 +224,7 @@ class ReleaseCommand:
     answers : str
         The options that only a release has, such as questions about the result.
     picture : str
-        What ``--plot`` draws. Empty for a command without a picture.
+        Content of ``--plot``. Empty for a command without a picture.
     in_blocks : bool
         Whether the estimator computes sums, so that rows can be read block by block.
     all_columns : bool
@@ -372,11 +372,11 @@ def add_charge(parser: argparse.ArgumentParser) -> None:
     """Add who pays for a release, or that it is none."""
     text = """
     --budget LEDGER, path
-        charge this ledger, and keep the result until it was delivered
+        ledger to charge, which keeps the result until delivery
     --once KEY
-        charge once, however often this command runs with this key, and show the kept answer again
+        charge once per key: later runs show the kept answer
     --label TEXT
-        what the charge is for, in the ledger's history
+        purpose, in the ledger's history
     --seed N, int
         simulate with this seed; charges nothing, and is not private
     """

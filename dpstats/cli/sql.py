@@ -71,9 +71,9 @@ _QUERY = """
 """
 _METHOD = """
     --truncation {threshold,race}, default threshold
-        how the contribution of a unit is limited
+        limit on the contribution of a unit
     --unit-limit N, int, default 1048576
-        no unit is expected to have more rows
+        most rows expected of a unit
     --no-intervals
         all of epsilon for the answer
     --confidence CONFIDENCE, float, default 0.95

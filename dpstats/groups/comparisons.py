@@ -423,7 +423,7 @@ def covariate_list(adjust: Any) -> tuple[Any, ...]:
 
 
 def outcome_position(adjust: Any, bounds: Any, d: int) -> int:
-    """Return the position of the outcome, which is the only column beside the covariates."""
+    """Return the position of the outcome, the only column besides the covariates."""
     given = covariate_list(adjust)
     names: list[Any] = list(bounds) if isinstance(bounds, Mapping) else list(range(d))
     if any(name not in names for name in given):
@@ -513,7 +513,7 @@ def wald_test(found: LevelsEstimate) -> tuple[Floats, Floats]:
     """Return the statistic of equal adjusted means, and its p-value by the chi-squared distribution.
 
     It is the smaller of two. Wald's takes the errors at the estimates. A noisy group has far longer limits than these
-    say, so the other one scores all groups at one common mean, the one that the scores refute least.
+    say, so the other scores all groups at the common mean that the scores refute least.
     """
     means = found.means
     if isinstance(means, LevelMeans):

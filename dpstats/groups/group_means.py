@@ -141,7 +141,7 @@ class GroupMeans(RatioEstimator[GroupMeansPlan]):
         Privacy parameter. Must be positive.
     delta : float, default=1e-6
         Privacy parameter, in [0, 1). Zero adds Laplace noise (pure privacy), which grows with the number of columns.
-        A positive value allows Gaussian noise, which grows with its square root. Of the two the smaller is added. If
+        A positive value allows Gaussian noise, which grows with its square root. The smaller noise is added. If
         it is Laplace noise, as for up to four columns at epsilon = 1, the guarantee has delta = 0. Groups that are
         discovered, and adjusted means, need Gaussian noise. So does a budget with ``method="gdp"`` or "zcdp".
     random_state : None, int or numpy.random.Generator, default=None

@@ -50,7 +50,7 @@ def error_tails(
 def _normal_laplace_tails(
     x: NDArray[np.float64], std: NDArray[np.float64], scale: NDArray[np.float64]
 ) -> NDArray[np.float64]:
-    # Let s = std, b = scale, and let Q be the normal tail. The tail of the sum is
+    # Let s = std, b = scale, and let Q be the normal tail. The sum has tail
     # Q(x/s) + e^{s^2/2b^2} (e^{-x/b} Q(s/b - x/s) - e^{x/b} Q(s/b + x/s))/2.
     # The scaled complementary error function absorbs the exponentials.
     root = math.sqrt(2)
@@ -78,8 +78,8 @@ def laplace_sum_tails(
 ) -> NDArray[np.float64]:
     """Return P(N + L > x) for normal N of deviation ``std`` and a sum L of Laplace variables of these scales; x >= 0.
 
-    The characteristic function of a sum of Laplace variables with different scales b_i is a weighted sum of
-    theirs, with weights prod_j b_i^2/(b_i^2 - b_j^2). The same holds for its tail, also with an added normal
+    The characteristic function of a sum of Laplace variables with different scales b_i is the sum of the single
+    ones, with weights prod_j b_i^2/(b_i^2 - b_j^2). The same holds for its tail, also with an added normal
     variable. Nearly equal scales are separated by increasing the larger ones.
     """
     ordered = np.sort(np.stack(np.broadcast_arrays(*scales)), axis=0)
@@ -104,8 +104,8 @@ def furthest(
 ) -> NDArray[np.float64]:
     """Return for each column how far from ``start`` towards ``end`` values are kept, which ``start`` is.
 
-    By bisection: the accepted values form an interval. ``kept`` is evaluated at several values of each column
-    at once, of shape (values, columns), because for few columns a call costs the same as for one value.
+    By bisection: the accepted values form an interval. ``kept`` takes several values of each column at once,
+    of shape (values, columns). For few columns such a call costs the same as for one value.
     ``precision`` is in bits of the distance.
     """
     inside, outside = np.array(start, dtype=np.float64), np.array(end, dtype=np.float64)

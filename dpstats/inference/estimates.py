@@ -51,7 +51,7 @@ class StandardErrors:
 
 
 class ShownEstimates:
-    """Field of `Estimates` that is NaN where the release leaves nothing of an estimate.
+    """Field of `Estimates` that is NaN where noise hides an estimate.
 
     This is the one place that decides it: summaries, frames, LaTeX and pictures read this field.
     """
@@ -72,7 +72,7 @@ class ShownEstimates:
 
 
 def find_hidden(distribution: ErrorDistribution) -> NDArray[np.bool_]:
-    """Return which intervals at the usual level hold all values between public bounds: these have no estimate."""
+    """Mark intervals that hold all values between public bounds at the usual level: these have no estimate."""
     low, high = distribution.box
     bounded = np.isfinite(low) & np.isfinite(high) & (low < high)
     if not distribution.known or not bounded.any():
@@ -254,7 +254,7 @@ class Estimates(Printed):
         return self.estimate.size if self.axis is None else self.estimate.shape[self.axis]
 
     def _families(self, simultaneous: bool | None) -> int:
-        """Return the number of families that hold together: all of them only if that was asked for."""
+        """Return the number of families that hold together: all of them only on request."""
         return 1 if simultaneous is None else max(self.estimate.size // max(self._count, 1), 1)
 
     def _adjust(self, pvalues: Floats, simultaneous: bool | None) -> Floats:
@@ -445,7 +445,7 @@ class Test(Reported):
     adjusted : bool
         Whether p-values are adjusted for all tests together.
     scope : bool, optional
-        Whether all tests were asked to be adjusted together. None is the default of the estimates.
+        Whether to adjust all tests together. None is the default of the estimates.
     joint : str
         Name of the one test of all estimates together. Empty if each estimate has its own test.
 

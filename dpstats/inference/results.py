@@ -541,11 +541,11 @@ NOISE_ONLY = 2.0
 SHOWN_ALONE = 10 / 3
 """Standard deviations of its noise below which a number without an interval is not shown."""
 _ONE_ROW = 0.01
-"""Noise below this fraction of what one row moves hides nothing."""
+"""Noise below this fraction of one row's effect hides nothing."""
 
 
 def hide_noise(value: Any, noise_std: Any, one_row: Any, least: float = NOISE_ONLY) -> NDArray[np.float64]:
-    """Return numbers that cannot be negative, such as variances: NaN where noise leaves nothing of them.
+    """Return numbers that cannot be negative, such as variances: NaN where noise hides them.
 
     ``one_row`` is the most that one row moves a number by. Where the noise is far below it, a number that is smaller
     than its noise is 0. ``least`` counts standard deviations of the noise.
@@ -566,7 +566,7 @@ def hide_noise(value: Any, noise_std: Any, one_row: Any, least: float = NOISE_ON
 def spread_of(
     variance: Any, noise_std: Any, one_row: Any, least: float = SHOWN_ALONE
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Return standard deviations by `hide_noise`, and those of their own noise, which is NaN where they are.
+    """Return standard deviations by `hide_noise`, and the standard deviation of their noise, NaN if hidden.
 
     >>> import numpy as np
     >>> from dpstats.inference.results import spread_of
@@ -583,7 +583,7 @@ def spread_of(
 
 
 def print_spreads(std: Any, noise_std: Any) -> list[str]:
-    """Return standard deviations with those of their noise, as the cells of a column.
+    """Print standard deviations, each with its noise, as the cells of a column.
 
     >>> from dpstats.inference.results import print_spreads
     >>> print_spreads([5.0, float("nan")], [0.2, float("nan")])

@@ -222,7 +222,7 @@ class LaplaceMechanism(_AdditiveMechanism):
         return self._scale_of(size) * math.log(size / beta) + self._spacing
 
     def confidence_interval(self, released: Any, confidence_level: float = 0.95) -> ConfidenceInterval:
-        """Return the interval for the value before noise, from the law of the noise alone."""
+        """Return the interval for the value before noise, from the noise distribution."""
         level = check_real("confidence_level", confidence_level, above=0, below=1)
         half = self._scale_of(max(1, np.size(released))) * math.log(1 / (1 - level)) + self._spacing
         return ConfidenceInterval.around(released, half, level, estimand="the value before noise")
@@ -299,7 +299,7 @@ class GaussianMechanism(_AdditiveMechanism):
         return -self._scale_of(size) * float(ndtri(tail / 2))
 
     def confidence_interval(self, released: Any, confidence_level: float = 0.95) -> ConfidenceInterval:
-        """Return the interval for the value before noise, from the law of the noise alone."""
+        """Return the interval for the value before noise, from the noise distribution."""
         level = check_real("confidence_level", confidence_level, above=0, below=1)
         half = self._scale_of(max(1, np.size(released))) * float(-ndtri((1 - level) / 2))
         return ConfidenceInterval.around(released, half, level, estimand="the value before noise")

@@ -63,9 +63,8 @@ class Histogram(Mechanism):
         Neighboring datasets. Replacing a row moves two counts by one each (l1 2, l2 sqrt 2). Adding or removing a row
         moves a single count by one; the number of rows is then private, and may be 0.
     unknown : {"error", "drop"}, default="error"
-        Treatment of a row in no category or bin, and of a row that cannot be a category (a list): raise an
-        error (which reveals that there was one), or drop it. With bins, a non-numeric row always raises an
-        error.
+        Treatment of a row in no category or bin, or that cannot be a category (a list): raise an error
+        (which reveals that there was one), or drop it. With bins, a non-numeric row always raises an error.
     max_rows : int, optional
         Public largest number of rows of a unit that count, such as a person with several rows. The guarantee is then
         for a unit with all its rows. ``release`` needs the units. Noise is proportional to ``max_rows``. Of a unit

@@ -41,8 +41,8 @@ class ProportionEstimate(HasEstimates, Printed):
     proportions : ndarray of shape (n_categories,)
         Unbiased, so not necessarily inside [0, 1]; they add up to 1.
     standard_errors : ndarray of shape (n_categories,)
-        Standard errors, from sampling and randomization together. None is 0: a category of no response, or of all,
-        has that of half a response.
+        Standard errors, from sampling and randomization together. None is 0: a count of
+        none or all is moved by half a response.
     n_responses : int
     simulated : bool
         Whether the noise of the mechanism is simulated.
@@ -107,7 +107,7 @@ class _BinomialErrors(ErrorDistribution):
         return np.asarray(np.clip(self.other + self.contrast * proportion, 0.0, 1.0))
 
     def limits(self, tail: Tail) -> Limits:
-        # Clopper and Pearson (1934): the frequency at which so many responses, or more, have probability tail.
+        # Clopper and Pearson (1934): the frequency at which this count, or a larger one, has probability tail.
         counts, n = self.counts, self.n
         with np.errstate(invalid="ignore"):
             low = np.where(counts == 0, 0.0, betaincinv(counts, n - counts + 1, tail))
@@ -281,7 +281,7 @@ class RandomizedResponse(Mechanism):
         k = self.n_categories
         contrast = (k * self._stage.keep_grains - Responses.GRAIN) / ((k - 1) * Responses.GRAIN)
         # A response is category j with probability other + contrast * pi_j, independently.
-        # The spread is never taken to be 0: all or no responses count as half a response less or more.
+        # No standard deviation is 0: all or no responses count as half a response less or more.
         inside = np.clip(counts, 0.5, n - 0.5) / n
         spread = np.sqrt(inside * (1 - inside) / max(n - 1, 1))
         errors = _BinomialErrors(counts, n, other, contrast)

@@ -357,8 +357,8 @@ class AboveThreshold(_YesOrNo):
 
     Notes
     -----
-    Algorithm 1 and theorem 3.23 of the foundations text (docs/sources.md): threshold noise of scale 2
-    sensitivity/epsilon, and fresh noise of scale 4 sensitivity/epsilon for every question. Accuracy is its theorem
+    Algorithm 1 and theorem 3.23 of the foundations text (docs/sources.md). Threshold noise has scale 2
+    sensitivity/epsilon; fresh noise for every question has scale 4 sensitivity/epsilon. Accuracy is its theorem
     3.24. Only whether a noisy value is above is released; releasing the noisy value as well would not be private.
 
     Examples

@@ -92,8 +92,8 @@ class PrivateQuantile(OneColumn[QuantilePlan]):
         * "regular": near the quantile there is no gap and, unless ``step`` is declared, no value that many rows share,
           such as 0 or a bound; and there are enough rows. The plan and the summary warn if there are too few.
         * "any": none. Noisy counts check the rows beyond each limit. A limit that fails its check is replaced by the
-          bound. On rows without ties, intervals of a median are 1.6 and 1.3 times as wide (1,000 and 5,000 rows at
-          epsilon 1), and are the bounds at 200.
+          bound. On rows without ties, median intervals at epsilon 1 are 1.6 and 1.3 times as wide (1,000 and 5,000
+          rows). Intervals at 200 are the bounds.
     method : {"auto", "joint", "halving"}, default="auto"
         Method for quantiles without intervals. "joint" chooses all at once. "halving" chooses the middle one
         first, then the others on either side. Many ties at a chosen point make higher quantiles too large.

@@ -27,8 +27,8 @@ TIED = (
     "Warning: if many rows share a value near the quantile, such as counts, rounded amounts or zeros, intervals may "
     "cover far less than their level. Declare step"
 )
-"""What to do about it; it follows "regular" intervals where no step is declared."""
-"""What intervals assume if ``coverage`` is "regular"."""
+"""Note that follows "regular" intervals where no step is declared."""
+"""Assumption of intervals if ``coverage="regular"``."""
 
 POINTS = "points"
 COUNTS = "rows beside the points"

@@ -48,7 +48,7 @@ class Account:
         return self._steps[key]
 
     def next_step(self, key: str) -> int:
-        """Return the place of the next charge under a key among those of this call."""
+        """Return the place of a key's next charge among its charges in this call."""
         self._steps[key] += 1
         return self._steps[key] - 1
 

@@ -56,7 +56,7 @@ from dpstats.release.witness import order_rows, session_of
 Estimator = TypeVar("Estimator")
 
 _FIRST = (
-    # what is estimated or tested
+    # estimands and tested values
     *(
         "function",
         "n_outputs",
@@ -70,7 +70,7 @@ _FIRST = (
         "queries",
     ),
     "workload",
-    # what is publicly known of the data
+    # public knowledge of the data
     *("domain", "levels", "classes", "groups", "sizes", "by", "columns", "time", "event", "horizon", "edges"),
     *(
         "x_bounds",
@@ -100,7 +100,7 @@ _LAST = ("missing", "missing_codes", "unknown", "neighbors", "epsilon", "delta",
 
 
 def place_of(name: str) -> int:
-    """Return where a parameter stands: the estimand, public knowledge, options, missing entries, privacy, noise.
+    """Return the place of a parameter: the estimand, public knowledge, options, missing entries, privacy, noise.
 
     Examples
     --------
@@ -114,13 +114,13 @@ def place_of(name: str) -> int:
 
 
 def fitted(*, init: Literal[False] = False) -> Any:
-    """Declare an attribute that a fit sets, in the body of an estimator. It is no parameter."""
+    """Declare an attribute of an estimator that a fit sets, unlike a parameter."""
     return field(init=init)
 
 
 @dataclass_transform(kw_only_default=True, eq_default=False, field_specifiers=(field, fitted))
 def parameters(cls: type[Estimator]) -> type[Estimator]:
-    """Give an estimator the keyword-only ``__init__`` of its annotated attributes and of those of its bases.
+    """Give an estimator the keyword-only ``__init__`` of its annotated attributes and its bases' attributes.
 
     A base declares what its estimators share and an estimator its own, each with its default; the constructor
     assigns them and does nothing else, as scikit-learn wants. Its signature has them in the order of `place_of`.
@@ -365,7 +365,7 @@ class PrivateEstimator(Reported, BaseEstimator, Generic[Plan]):
                 complete = release_count(rows, session)
                 size = _usable(self, counted.plan, complete)
                 reader = _on_sample(planner, planner.epsilon - counted.plan.target.epsilon)
-                # The noise that was charged, whatever the size of the sample.
+                # The charged noise does not depend on the sample's size.
                 reader.__dict__.update(delta=counted.target.delta, _noise_is_chosen=True)
                 plan = _plan_sample(reader, size, plan.n_samples, schema.width(d))
                 plan = replace(plan, delta_asked=asked)

@@ -161,7 +161,7 @@ class Windows:
         return low, high
 
     def _extent(self, scale: float, level: int) -> tuple[int, Exponentials]:
-        """Return how many windows on a side are looked at, and their exponentials."""
+        """Return the number of windows searched on a side, and their exponentials."""
         fall = Exponentials(Fraction(1) / (Fraction(scale) * self.unit), _precision(level))
         reach = first_reach(float(scale) * self.unit, self.size) << level
         for _ in range(_DOUBLINGS if level == 0 else 0):
@@ -447,7 +447,7 @@ def _exponential(rate: Fraction, bits: int) -> tuple[int, int]:
 
 
 def first_reach(scale: float, size: int) -> int:
-    """Return how many windows on a side are looked at first, or refuse a scale that makes them too many."""
+    """Return the first number of windows searched on a side, or refuse a scale that makes them too many."""
     reach = scale * (size + 3 * size**0.5 + 40)
     if reach >= LARGEST_REACH - 1:  # before it becomes an integer, because it may be infinite
         raise ScaleOutOfRange(

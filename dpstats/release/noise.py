@@ -3,7 +3,7 @@
 Both sources have the same methods and return int64 steps:
 
 * `ExactNoise` draws discrete Laplace and discrete Gaussian noise from the operating system's
-  entropy with OpenDP's samplers (Canonne, Kamath and Steinke 2020), and noise with heavy tails with a
+  entropy with OpenDP's samplers (Canonne, Kamath and Steinke 2020). Noise with heavy tails has a
   separate sampler, in rational arithmetic. The distribution is exactly the stated one.
 * `SimulatedNoise` draws from a numpy Generator, in floating point. It is fast and reproducible, with the same
   distribution up to the resolution of a double. It is not private.
@@ -35,7 +35,7 @@ _MOST_BOXES = 61  # the widest box of a simulation ends at 2^61
 
 
 def exact_heavy(scale: float, power: int, below: Callable[[int], int]) -> int:
-    """Return one integer, of any size; ``below`` draws uniform integers below one of any size."""
+    """Draw an integer of any size; ``below`` draws uniform integers below one of any size."""
     top, bottom = scale.as_integer_ratio()
     width = math.ceil(scale)
     while True:

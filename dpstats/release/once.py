@@ -152,7 +152,7 @@ class OnceSession(Session):
             # A stream that outlives its session has no last answer.
             refuse_key(budget)
         accounts = running_accounts()
-        # Of the innermost call: an interrupt may have left an outer account behind.
+        # The innermost call counts: an interrupt may leave a stale outer account.
         step = accounts[-1].next_step(budget.key or "") if accounts else 0
         known = None
         try:

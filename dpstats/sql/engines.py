@@ -413,7 +413,7 @@ def _copy_frame(connection: Any, table: str, frame: Any) -> dict[str, str] | Non
         connection.register("dpstats frame", frame)
         described = connection.execute('DESCRIBE SELECT * FROM "dpstats frame"').fetchall()
         columns = [str(row[0]) for row in described]
-        # A column without a name has that of a file's: DuckDB gives it another one.
+        # Name a column without a name as in a file: DuckDB names it differently.
         given = [
             name or f"column {place}" for place, name in enumerate(map(str, column_names(frame) or ()), 1)
         ]

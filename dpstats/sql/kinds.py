@@ -234,7 +234,7 @@ Private = TypeVar("Private")
 
 @dataclass(frozen=True)
 class Setting:
-    """What is the same for all queries of a `PrivateSQL`, and its tables as they are now.
+    """Settings of all queries of a `PrivateSQL`, and its current tables.
 
     Attributes
     ----------
@@ -249,7 +249,7 @@ class Setting:
         Level of the intervals of quantiles.
     data : Source
     tables : mapping of str to BaseTable
-        By their original names.
+        Tables by original name.
     """
 
     promised: PrivacyGuarantee
@@ -332,7 +332,7 @@ def kind_of_query(query: Query, setting: Setting) -> Kind[Any]:
 
 
 class Kind(Generic[Private]):
-    """A query, and all that is done with it. ``Private`` is the type of what is read of the tables."""
+    """A query, its plan, release and answer. ``Private`` is the type of the data read."""
 
     def __init__(self, query: Query, setting: Setting) -> None:
         self.query, self.setting = query, setting
@@ -365,17 +365,17 @@ class Kind(Generic[Private]):
         raise NotImplementedError
 
     def release(self, private: Private, plan: SQLPlan, session: Session) -> None:
-        """Release what was read."""
+        """Release the data."""
         raise NotImplementedError
 
     def released(self, private: Private, plan: SQLPlan, session: Session) -> Any:
-        """Release what was read, and return what was released."""
+        """Release the data, and return the released values."""
         with session:
             self.release(private, plan, session)
         return session.released
 
     def answer(self, plan: SQLPlan, released: Any) -> Answer:
-        """Return the answer from what was released."""
+        """Return the answer from released values."""
         make = all_answered if isinstance(plan.query.measure, Several) else answered
         return make(plan.query, plan, released, plan.guarantee)
 
@@ -530,7 +530,7 @@ class Keys(NamedTuple):
 
 
 class _Discovery(Kind[Private]):
-    """Base of the kinds that find values of GROUP BY, each of which a row of the data may be in once."""
+    """Base of the kinds that find values of GROUP BY. A row may be in each value once."""
 
     def check(self) -> None:
         names = ", ".join(group.name for group in self.query.groups if group.discovered)

@@ -1,4 +1,4 @@
-"""Declarations: public tables, keys, units, and what is known of columns. A wrong one is refused by its name.
+"""Declarations: public tables, keys, units and facts on columns. A wrong one is refused by its name.
 
 Private SQL: counts, sums, means and spreads of queries with joins, each one release.
 
@@ -47,7 +47,7 @@ _LOGGER = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class Declarations:
-    """What is declared of tables and of columns, as `PrivateSQL` takes it."""
+    """Declarations of tables and columns, as `PrivateSQL` takes them."""
 
     public_tables: tuple[Any, ...]
     keys: Mapping[str, Any]

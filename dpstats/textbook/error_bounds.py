@@ -119,7 +119,7 @@ def default_net(queries: LinearQueries, accuracy: float) -> tuple[Numbers, float
         m += 1
     possible = net_accuracy(m, queries)
     if possible >= VACUOUS:
-        # Such a net is no better than the answer 1/2 to every query. The refusal says how many databases are missing.
+        # Answering 1/2 to every query is as good as such a net. The refusal says how many databases are missing.
         return build_net(queries, accuracy), accuracy
     return multisets(queries.size, m) / m, possible
 
