@@ -528,6 +528,13 @@ class HasEstimates(Reported, ABC):
 
     A class with a choice of estimates defines it once, as a parameter of `estimates`. Intervals, tests and the
     summary take it too.
+
+    Examples
+    --------
+    >>> from dpstats.inference import HasEstimates
+    >>> from dpstats.means import ClippedMean
+    >>> issubclass(ClippedMean, HasEstimates)
+    True
     """
 
     def __init_subclass__(cls, **given: Any) -> None:
