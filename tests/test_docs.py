@@ -172,7 +172,8 @@ def rows_needed() -> Iterator[tuple[str, int]]:
     yield fewest(t, lambda n: 0.25 / n + t.plan(n, 2).cell_noise.variance / n**2 <= 0.01**2)
     for name in ("PrivateLinear", "PrivateLogistic", "SufficientStatistics", "FunctionalMechanism"):
         linear = {} if name == "PrivateLogistic" else {"y_bounds": (-5, 5)}
-        r = getattr(regression, f"{name}Regression")(x_bounds=(-5, 5), **linear)
+        home = textbook if name == "FunctionalMechanism" else regression
+        r = getattr(home, f"{name}Regression")(x_bounds=(-5, 5), **linear)
         yield fewest(r, lambda n, r=r: r.plan(n, 10).noise_ratio <= 0.5, 100)
     w = queries.WorkloadAnswers(domain={name: range(4) for name in "abcde"}, workload=2)
     yield fewest(w, lambda n: w.plan(n).expected_l1 <= 0.02)
