@@ -287,7 +287,15 @@ class PrivateCorrelation(HasEstimates, PrivateEstimator[AnyPlan]):
         """
         ranks = check_choice("method", self.method, ["kendall", "pearson"]) == "kendall"
         n = check_integer("n_samples", n_samples, at_least=2, at_most=MOST_ROWS if ranks else None)
-        d = check_integer("n_features", n_features, at_least=2)
+        d = check_integer("n_features", n_features, at_least=1)
+        if d == 1:
+            # "n_features = 1" is how scikit-learn expects a table of one column to be refused.
+            raise refuse(
+                "n_features",
+                got="n_features = 1",
+                allowed="at least 2 for a correlation",
+                remedy="Fit with more columns.",
+            )
         guarantee = gaussian_guarantee(self.epsilon, self.delta)
         region = self._region(d)
         if self._policy() == "drop":

@@ -290,7 +290,10 @@ class Estimates(Printed):
         low, high = self.distribution.box
         if value is not None and self.columns is not None:
             ordered = by_name("value", value, list(self.columns) or None)
-            value = check_columns("value", ordered, self.estimate.shape[-1])
+            shape = np.shape(self.estimate)
+            # One for each estimate of several rows is no number per column.
+            if len(shape) == 1 or attempt(lambda: np.shape(ordered), Exception) != shape:
+                value = check_columns("value", ordered, shape[-1])
         given = value
         if value is None:
             if self.null is None and not ((low < 0) & (high > 0)).all():

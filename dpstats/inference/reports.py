@@ -464,6 +464,13 @@ class Page:
             image = f'<div class="scroll" role="region" aria-label="picture" tabindex="0">{image}</div>'
         self._parts.append(f"<figure>{image}<figcaption>{text}</figcaption></figure>")
 
+    def _repr_html_(self) -> str:
+        # In a frame, so that the styles of the page are not those of the notebook.
+        return (
+            f'<iframe title="{html.escape(self._title)}" srcdoc="{html.escape(self.as_html())}" '
+            'style="width: 100%; height: 40em; border: 0"></iframe>'
+        )
+
     def as_html(self) -> str:
         """Return the whole page."""
         written = datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC")

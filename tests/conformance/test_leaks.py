@@ -217,7 +217,7 @@ COMMANDS = {
     "group-means": ["--column", "a", "--by", "b", "--groups", "x,y", "--bounds", "0", "1"],
     "identity-test": ["--column", "a", "--mean", "0", "--level", "0.4", "--test", "spatial-sign"],
     "quantile": ["--column", "a", "--bounds", "0", "1"],
-    "audit": ["--epsilon", "1", "--columns", "a", "b"],
+    "audit": ["--epsilon", "1", "--column", "a", "--column", "b"],
 }
 FILES: dict[str, str | bytes] = {
     "text": f"a,b\n{SECRET},{SECRET}\n{NUMBER},{NUMBER}\n",

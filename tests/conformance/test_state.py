@@ -250,6 +250,7 @@ UNDECLARED = {
     ClippedMean: {
         "_score": "the released mean before it is cut to the bounds, and what is known of its error",
         "_counted": "how many rows count, as released, for standard errors",
+        "_spread": "the public or released spread as clipped, where noise hides it too, for standard errors",
     },
     AdaptiveMean: {
         "_found": "the released averages before they are shrunk, and their errors, for the intervals"
@@ -264,11 +265,13 @@ UNDECLARED = {
     PrivateCorrelation: {
         "_sums": "the released sums, before correlations are cut to their range",
         "_found": "what the stages released: products of shrunk rows",
+        "_population": "the same, corrected for the shrinking, for the population",
     },
     PrivateCovariance: {"_sums": "the released sums over n, which the moments of higher order are for"},
     PrivateVariance: {
         "_score": "the same of the released variance, before it is cut to its range",
         "_sampling": "the standard deviations of the sampling errors, from what was released",
+        "_counted": "how many rows count, as public or released, for which spreads noise hides",
     },
     PrivateEstimator: {
         "_found_by_fit": "the names of the attributes that the fit has set",

@@ -45,26 +45,26 @@ CASES: dict[str, Callable[[], Any]] = {
         PrivateQuantile([0.2, 0.5, 0.9], bounds=(-2, 2), method="joint", **SEED).fit(X[:, 0]).quantile_
     ),
     "identity.whitening._BLOCK": lambda: SpatialSignTest(cov=[1.0, 0.25, 4.0], **FAST).fit(X).statistic_,
-    "identity.row_centering._ROWS_AT_ONCE": lambda: (
+    "identity.row_distance_statistic._ROWS_AT_ONCE": lambda: (
         RowDistanceTest(null="product", mean=[0.1, -0.3, 0.5], **FAST).fit(np.sign(X)).statistic_
     ),
-    "queries.updates._BLOCK": learned,
-    "queries.net._BLOCK": lambda: (
+    "textbook.updates._BLOCK": learned,
+    "textbook.net_mechanism._BLOCK": lambda: (
         NetMechanism(queries=QUERIES, accuracy=0.4, epsilon=2.0, **SEED).fit(COUNTS).synthetic_
     ),
-    "queries.gaussian_release._BLOCK": lambda: importlib.import_module(
+    "queries.workload._BLOCK": lambda: importlib.import_module(
         "dpstats.queries.workload"
     ).squared_column_distance(LinearQueries.from_matrix(QUERIES.astype(float))),
-    "queries.halfspaces._BLOCK": lambda: LinearQueries.halfspaces(X[:, :2], 30, random_state=0).answers(
+    "queries.query_families._BLOCK": lambda: LinearQueries.halfspaces(X[:, :2], 30, random_state=0).answers(
         np.arange(70)
     ),
-    "ranks.null._BLOCK": lambda: SignedRankTest(**SEED).fit(X[:, 0]).pvalue_,
-    "survival.residuals._ROWS": lambda: (
+    "ranks.statistics._BLOCK": lambda: SignedRankTest(**SEED).fit(X[:, 0]).pvalue_,
+    "survival.null_distribution._ROWS": lambda: (
         LogRankTest(horizon=10.0, groups=[0, 1, 2], epsilon=1.0, **SEED)
         .fit(np.arange(70) / 7, X[:, 0] > 0, LABELS)
         .statistic_
     ),
-    "mechanisms.threshold_stream._BLOCK": lambda: list(
+    "mechanisms.sparse_vector._BLOCK": lambda: list(
         SparseVector(5.0, 2.0, max_above=9, **SEED).stream(np.arange(30.0) % 10)
     ),
 }

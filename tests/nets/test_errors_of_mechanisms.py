@@ -90,7 +90,7 @@ def test_densities_miss_no_more_often_than_they_state(epsilon: float, simultaneo
 
 
 def test_randomized_responses_are_off_by_as_much_as_is_stated() -> None:
-    shares, n, surveys = np.array([0.6, 0.3, 0.1]), 200, 1500
+    shares, n, surveys = np.array([0.6, 0.3, 0.1]), 2000, 1500
     rng = np.random.default_rng(0)
     for epsilon in (4.0, 1.0):
         made = RandomizedResponse(epsilon, 3, random_state=rng)
@@ -103,6 +103,9 @@ def test_randomized_responses_are_off_by_as_much_as_is_stated() -> None:
         limits = [np.stack(tuple(one.confidence_interval(0.8)), axis=0) for one in found]
         sides = [[low > shares, high < shares] for low, high in limits]
         assert np.abs(np.mean(sides, axis=(0, 2)) - TAIL).max() < 0.02
+        # Limits are exact for whole numbers of responses, which are few enough to be noticed.
+        assert wrong_rates(sides, TAIL, 0.88) == []
+        assert wrong_rates(sides, 1.5 * TAIL, 0.88) and wrong_rates(sides, 0.6 * TAIL, 0.88)
 
 
 def test_released_values_of_a_stream_miss_as_often_as_they_state() -> None:

@@ -33,7 +33,8 @@ BOX: dict[str, Any] = {"bounds": (-4, 3), "random_state": 0}
 LINES: dict[str, Any] = {"x_bounds": (-3, 3), "y_bounds": (-9, 9), "epsilon": 0.5, "random_state": 0}
 
 FITS: dict[str, Callable[[], tuple[Any, tuple[Any, ...]]]] = {
-    "groups": lambda: (GroupMeans(groups=[0, 1, 2], **BOX), (X, GROUP)),
+    # A delta at which Gaussian noise is the smaller one.
+    "groups": lambda: (GroupMeans(groups=[0, 1, 2], delta=0.1, **BOX), (X, GROUP)),
     "groups, Laplace": lambda: (GroupMeans(groups=[0, 1, 2], delta=0.0, **BOX), (X, GROUP)),
     "rows of units": lambda: (MeanPerRow(max_rows=4, **BOX), (X, np.arange(1000) // 4)),
     "clipped mean": lambda: (ClippedMean(std="private", **BOX), (X,)),

@@ -114,7 +114,7 @@ MORE: dict[str, Callable[[], Estimates]] = {
         .superiority()
     ),
     "counts, Gaussian": lambda: (
-        Histogram([0, 1], epsilon=1.0, delta=1e-6, random_state=0).release([0, 1, 1] * 50).estimates()
+        Histogram([0, 1], epsilon=1.0, delta=0.1, random_state=0).release([0, 1, 1] * 50).estimates()
     ),
     "responses": lambda: (
         RandomizedResponse(1.0, random_state=0)

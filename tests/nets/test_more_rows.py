@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 
@@ -23,13 +25,30 @@ ROUGHLY = {"adaptive, private spread": 0.05, "counts": 0.03, "gamma": 0.03}
 IN_PARTS = {"adaptive, variance": 1 / 2}
 """Blocks grow with the rows, so that there are few."""
 
+EPSILON = {"mean, ball, private": 0.25, "adaptive, variance": 3.0}
+"""Where at 1 the noise is too small to show beside a private spread, or is Gaussian, and Laplace noise at 4."""
+
 OWN_BALL = {"correlation, Pearson", "Hotelling", "Hotelling, two groups"}
 """Less noise has a larger last ball, whose rows have larger errors and another mean."""
 
 
+def of_variances(found: dict[str, Any]) -> dict[str, Any]:
+    """Return numbers with the noise of the square of a private spread, halved: that of its root depends on it."""
+    spread = "std_noise_std_"
+    return {**found, spread: found[spread] * found["std_"]} if spread in found else found
+
+
 @pytest.mark.parametrize("name", CASES)
 def test_noise_and_errors_shrink_as_they_should(name: str) -> None:
-    one, private, more = fit(name), fit(name, epsilon=4.0), fit(name, times=4)
+    epsilon = EPSILON.get(name, 1.0)
+    one, private, more = (
+        of_variances(found)
+        for found in (
+            fit(name, epsilon=epsilon),
+            fit(name, epsilon=4 * epsilon),
+            fit(name, epsilon=epsilon, times=4),
+        )
+    )
     for place, numbers in one.items():
         if place.endswith(("noise_std_", "noise_scale_", "noise_std")):
             # Gaussian noise shrinks by less than epsilon grows.

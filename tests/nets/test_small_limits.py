@@ -79,13 +79,13 @@ REFUSED: dict[str, tuple[Callable[..., Any], int, int]] = {
         39,
         40,
     ),
-    "identity.calibrated.LARGEST_N": (
+    "identity.calibration.LARGEST_N": (
         lambda **more: SpatialSignTest(**FAST, **more).fit(X).statistic_,
         39,
         40,
     ),
-    "survival.plan.MOST_CELLS": (survived, 5, 10_000),
-    "survival.base.MOST_ROWS": (compared, 39, 40),
+    "survival.table_plan.MOST_CELLS": (survived, 5, 10_000),
+    "survival.cells.MOST_ROWS": (compared, 39, 40),
     "queries.mwem.FULL_TABLE": (
         lambda **more: (
             MarginalMWEM(domain=DOMAIN, workload=1, epsilon=1.0, **more).fit(ROWS).synthetic_.probabilities
@@ -93,7 +93,7 @@ REFUSED: dict[str, tuple[Callable[..., Any], int, int]] = {
         7,
         8,
     ),
-    "queries.multisets.MOST_DATABASES": (
+    "textbook.error_bounds.MOST_DATABASES": (
         lambda **more: (
             SmallDB(queries=np.eye(3), n_rows=3, epsilon=2.0, **more).fit(np.array([20, 15, 5])).synthetic_
         ),
@@ -123,7 +123,7 @@ def test_what_is_beyond_a_limit_is_refused_and_not_charged(
 
 # Limits beyond which the same is computed in another way.
 ANOTHER_WAY: dict[str, Callable[[], Any]] = {
-    "identity.l1_norm._MAX_INTEGER": lambda: l1_extension(np.array([9, -3, 14, 0, 7]), 40, 20),
+    "identity.lipschitz_extensions._MAX_INTEGER": lambda: l1_extension(np.array([9, -3, 14, 0, 7]), 40, 20),
 }
 
 

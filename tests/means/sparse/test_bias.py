@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from dpstats.means.sparse import cross_bias
+from dpstats.means.sparse_selection import cross_bias
 
 
 def laws(d, rng, count):

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from dpstats.means import SparseMean
-from dpstats.means.sparse import SelectedErrors, last_stage, private_stds
+from dpstats.means.sparse_selection import SelectedErrors, last_stage, private_stds
 from tests.means.sparse.test_estimator import OPTIONS, rows
 
 

@@ -95,6 +95,7 @@ STANDING = (
     "A limit that equals a bound",
     "Intervals hold for independent rows",
     "Rows with an undeclared label",
+    "No standard deviation is shown",  # it says nothing about means, tests and differences
 )
 """Notes that do not say that something is off: most fits of a class have them."""
 CONDITIONAL = {
