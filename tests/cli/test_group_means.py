@@ -70,7 +70,7 @@ def test_the_json_is_what_was_fitted(file: Path, capsys: pytest.CaptureFixture[s
         >= {"epsilon": 1.0, "delta": 0.0, "neighbors": "REPLACE_ONE", "simulated": True}.items()
     )
     # At the delta of the default, Laplace noise is smaller.
-    assert result["plan"]["delta_asked"] == 1e-6 and model.privacy_.delta == 0.0
+    assert model.plan_.delta_asked == 1e-6 and model.privacy_.delta == 0.0
     assert len(result["group_means"]) == 6 and len(result["pairwise"]) == 6 and len(result["anova"]) == 2
     assert result["group_means"][1] == {
         "group": "free",

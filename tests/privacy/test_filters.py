@@ -316,9 +316,7 @@ def test_a_plan_for_what_remains_under_gdp_fits(epsilon, delta):
     rng = np.random.default_rng(0)
     for share in rng.uniform(0.05, 0.95, size=20):
         budget = PrivacyBudget(epsilon, delta, method="gdp")
-        budget.charge(
-            ClippedMean(epsilon=share * epsilon, delta=delta, clip=1.0, budget=budget).plan(100, 2)
-        )
+        budget.charge(ClippedMean(epsilon=share * epsilon, delta=delta, clip=1.0, budget=budget).plan(100, 2))
         left = budget.remaining
         budget.charge(
             ClippedMean(epsilon=left.epsilon, delta=left.delta, clip=1.0, budget=budget).plan(100, 2)
