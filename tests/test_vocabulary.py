@@ -68,7 +68,7 @@ def test_defaults_of_shared_parameters_are_the_same() -> None:
 @pytest.mark.parametrize("spent", [0.0, 1e-6])
 def test_a_budget_that_lacks_delta_names_the_parameter(spent: float) -> None:
     budget = PrivacyBudget(3.0, spent)
-    rows = [[0.5]] * 50
+    rows = [[0.5] * 60] * 50  # so many columns have Gaussian noise, which delta is for
     if spent:
         ClippedMean(clip=1.0, delta=spent, budget=budget).fit(rows)
     with pytest.raises(BudgetExceeded, match="Too little delta remains: set delta=0, or a smaller delta"):

@@ -7,7 +7,7 @@ import json
 from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from dpstats.cli.options import (
     QUIET,
@@ -21,7 +21,9 @@ from dpstats.cli.options import (
 )
 from dpstats.cli.output import VIOLATION, KeptResult, KeptResults, as_json, epilog, opened, output, tell
 from dpstats.errors import InvalidData, refuse
-from dpstats.release.receipts import Check, as_text
+
+if TYPE_CHECKING:
+    from dpstats.release.receipts import Check
 
 # Ledgers
 
@@ -319,6 +321,8 @@ def _verify(options: argparse.Namespace) -> int:
 
 def tell_checks(checks: Sequence[Check], options: argparse.Namespace, failed: int) -> int:
     """Print checks, and return the exit status: ``failed`` if one of them fails."""
+    from dpstats.release.receipts import as_text
+
     if options.json:
         tell(json.dumps([asdict(check) for check in checks], indent=2))
     else:

@@ -17,12 +17,12 @@ from dpstats.cli.budget import tell_checks
 from dpstats.cli.options import QUIET, add_options, add_output
 from dpstats.cli.output import epilog, opened, output, shows_progress, tell
 from dpstats.errors import BudgetExceeded, InvalidParameter, refuse
-from dpstats.release.receipts import Check
 
 if TYPE_CHECKING:
     from dpstats.inference.reports import Page
     from dpstats.inference.results import Summary
     from dpstats.means import ClippedMean
+    from dpstats.release.receipts import Check
 
 # Checks of an installation
 
@@ -80,6 +80,8 @@ def diagnose(folder: Path | str = ".") -> list[Check]:
 
 
 def _checks(folder: Path) -> Iterator[Check]:
+    from dpstats.release.receipts import Check
+
     yield Check(
         "dpstats", True, f"{__version__}, Python {platform.python_version()}, {platform.platform(terse=True)}"
     )

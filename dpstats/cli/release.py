@@ -32,7 +32,6 @@ from dpstats.cli.options import (
 )
 from dpstats.cli.output import epilog, notice, opened, output, until_delivered
 from dpstats.errors import BudgetExceeded, InvalidData, InvalidParameter, LedgerError, refuse, show
-from dpstats.privacy.kept_answers import moment
 
 if TYPE_CHECKING:
     from dpstats.inference.results import Summary
@@ -434,6 +433,8 @@ def delivering(options: argparse.Namespace, what: str, budget: Any = None) -> It
 
 def _note_repeat(options: argparse.Namespace, budget: Any, start: float) -> None:
     """Note on standard error that the same charge was made within a day. The result is delivered already."""
+    from dpstats.privacy.kept_answers import moment
+
     with contextlib.suppress(LedgerError):
         before = budget.find_repeat(start)
         if before is not None:

@@ -431,8 +431,8 @@ Estimates.error = StandardErrors()
 Estimates.estimate = ShownEstimates()  # type: ignore[assignment]
 
 
-@dataclass(frozen=True, eq=False)
-class Test(Reported):
+@dataclass(frozen=True, eq=False, repr=False)
+class Test(Printed):
     """Test of the value of each estimand, without additional privacy cost.
 
     Attributes

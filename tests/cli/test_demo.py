@@ -9,7 +9,6 @@ import pytest
 
 from dpstats.cli import doctor as demo
 from dpstats.cli import main
-from dpstats.privacy import gaussian_sigma
 
 
 def test_demo_writes_its_page_and_picture(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -36,10 +35,10 @@ def test_a_person_costs_what_group_privacy_says() -> None:
     table = demo.price_per_person()
     guarantees = dict(table.facts)
     assert guarantees["A person protected"].endswith("one person replaced")
-    assert "epsilon = 1, delta = 9.9" in guarantees["A person protected"]
-    # sigma(.2, 1.3e-7)/sigma(1, 1e-6) by the exact curve.
-    ratio = gaussian_sigma(0.2, 0.99e-6 * np.expm1(0.2) / np.expm1(1)) / gaussian_sigma(1.0, 1e-6)
-    assert [row[-1] for row in table.rows] == [f"{ratio:.2f}"] * 6
+    # Six columns have Laplace noise: epsilon is five times that of a row, and no delta is spent.
+    assert "(epsilon = 1, delta = 0)" in guarantees["A person protected"]
+    assert "(epsilon = 1, delta = 0)" in guarantees["A row protected"]
+    assert [row[-1] for row in table.rows] == ["5.00"] * 6
 
 
 def test_demo_intervals_cover_the_non_private_means() -> None:

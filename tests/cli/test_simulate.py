@@ -58,7 +58,7 @@ BAD = {
     "list": (["mean-rate", "--grid", '{"n": 5}'], "grid must hold a list of values of every parameter"),
     "number": (["mean-rate", "--grid", "5"], "grid must be a mapping of lists"),
     "reps": (["mean-rate", "--reps", "0"], "replications must be an integer at least 1, got 0"),
-    "jobs": (["mean-rate", "--jobs", "0"], "n_jobs must be a positive integer"),
+    "jobs": (["mean-rate", "--jobs", "0"], "--jobs must be a positive integer"),
     "seed": (["mean-rate", "--seed", "-1"], "seed must be an integer at least 0, got -1"),
     "out": (["mean-rate", "--out", "no/such/folder.db"], "cannot be opened"),
     "json": (["mean-rate", "--json", "no/such/folder.json"], "folder.json"),

@@ -72,7 +72,9 @@ def test_releases_are_those_of_the_rows_in_memory() -> None:
     assert clipped.fit(two).mean_.tolist() == clipped.fit(X).mean_.tolist()
     groups = GroupMeans(groups=["u", "v,w", 'x"y', ""], bounds=(-1, 2), random_state=1)
     found = groups.fit(rows.having(["a", "b"], "label")).means_
-    assert found.tolist() == groups.fit(X, labels).means_.tolist()
+    # A mean that noise hides is NaN in both.
+    np.testing.assert_array_equal(found, groups.fit(X, labels).means_, strict=True)
+    assert np.isfinite(found[:2]).all()
     line = PrivateLinearRegression(x_bounds=(-1, 2), y_bounds=(-3, 3), random_state=1)
     found = line.fit(rows.having(["a"], "b")).params_
     assert found.tolist() == line.fit(X[:, :1], X[:, 1]).params_.tolist()

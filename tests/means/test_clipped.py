@@ -287,7 +287,7 @@ BAD_PARAMETERS = [
     ),
     ({"clip": None, "bounds": [(0, 1), (0, 1)]}, r"an array of shape \(3, 2\)"),
     ({"clip": None, "bounds": ("0", "1")}, "bounds must be a pair"),
-    ({"clip": None, "bounds": {"a": (0, 1)}}, "bounds has labels, but X has no column names"),
+    ({"clip": None, "bounds": {"a": (0, 1)}}, "bounds must have no labels where X has no column names"),
     ({"bounds_are": "soft"}, "bounds_are must be one of 'clip', 'hard', got 'soft'"),
     ({"clip": None, "bounds": (0, 1), "clip_norm": "l2"}, "bounds must not"),
     ({"clipped_share": 1}, "clipped_share must be True or False, got 1"),

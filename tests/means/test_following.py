@@ -19,7 +19,7 @@ from dpstats.means.adaptive_radii import (
     stage_curves,
     unclipped,
 )
-from dpstats.privacy import gaussian_sigma
+from dpstats.privacy import PrivacyBudget, gaussian_sigma
 
 CELLS = [(700, 7, 1.0), (3000, 40, 1.0), (5000, 5, 0.2), (20_000, 20, 0.5)]
 
@@ -92,10 +92,13 @@ def test_only_a_private_spread_is_followed() -> None:
 
 
 def test_where_noise_dominates_the_plan_is_that_of_fixed_balls() -> None:
-    plan = AdaptiveMean(epsilon=0.1, bound=10.0, std="private", std_bound=1.0).plan(50, 2)
-    fixed = AdaptiveMean(epsilon=0.1, bound=10.0, std=1.0).plan(50, 2)
-    assert not plan.follows
-    assert plan.stages == fixed.stages
+    # The same noise for both: a public standard deviation may have Laplace noise at delta > 0, a private one does not.
+    keeps = PrivacyBudget(0.1, 1e-6, method="gdp")
+    for options in ({"delta": 1e-6, "budget": keeps}, {"delta": 0.0}):
+        plan = AdaptiveMean(epsilon=0.1, bound=10.0, std="private", std_bound=1.0, **options).plan(50, 2)
+        fixed = AdaptiveMean(epsilon=0.1, bound=10.0, std=1.0, **options).plan(50, 2)
+        assert not plan.follows
+        assert plan.stages == fixed.stages
 
 
 def test_the_largest_radii_are_those_at_the_stated_spread() -> None:

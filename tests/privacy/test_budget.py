@@ -95,7 +95,7 @@ def test_history_keeps_order_labels_and_times():
 
 def test_a_plan_is_charged_its_guarantee():
     budget = PrivacyBudget(1.0, 1e-6)
-    plan = ClippedMean(epsilon=0.5, delta=1e-6, clip=1.0).plan(1000, 3)
+    plan = ClippedMean(epsilon=0.5, delta=1e-6, clip=1.0).plan(1000, 60)  # Gaussian noise
     budget.charge(plan)
     assert budget.spent == plan.guarantee == PrivacyGuarantee(0.5, 1e-6)
 
@@ -318,7 +318,7 @@ def test_equal_shares_by_other_methods(times):
     gdp, zcdp = (PrivacyBudget(1.0, 1e-6, method=method) for method in ("gdp", "zcdp"))
     first, second = gdp.share(times), zcdp.share(times)
     for _ in range(times):
-        gdp.charge(ClippedMean(clip=1.0, epsilon=first.epsilon, delta=first.delta).plan(100, 2))
+        gdp.charge(ClippedMean(clip=1.0, epsilon=first.epsilon, delta=first.delta, budget=gdp).plan(100, 2))
         zcdp.charge(second)
     assert gdp.remaining.epsilon < 1e-3 and zcdp.remaining.epsilon < 1e-3
     with pytest.raises(InvalidParameter, match="times must"):

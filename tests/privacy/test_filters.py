@@ -316,22 +316,26 @@ def test_a_plan_for_what_remains_under_gdp_fits(epsilon, delta):
     rng = np.random.default_rng(0)
     for share in rng.uniform(0.05, 0.95, size=20):
         budget = PrivacyBudget(epsilon, delta, method="gdp")
-        budget.charge(ClippedMean(epsilon=share * epsilon, delta=delta, clip=1.0).plan(100, 2))
+        budget.charge(ClippedMean(epsilon=share * epsilon, delta=delta, clip=1.0, budget=budget).plan(100, 2))
         left = budget.remaining
-        budget.charge(ClippedMean(epsilon=left.epsilon, delta=left.delta, clip=1.0).plan(100, 2))
+        budget.charge(
+            ClippedMean(epsilon=left.epsilon, delta=left.delta, clip=1.0, budget=budget).plan(100, 2)
+        )
 
 
 def test_gdp_says_what_it_cannot_count():
     wide = ClippedMean(epsilon=1.0, delta=1e-10, clip=1.0, clip_norm="l2").plan(100, 10**6)
     with pytest.raises(BudgetExceeded, match="allowance for discrete noise"):
         PrivacyBudget(1.0, 1e-10, method="gdp").charge(wide)
-    loose = ClippedMean(epsilon=25.0, delta=1e-9, clip=1.0).plan(100, 1)
+    budget = PrivacyBudget(25.0, 1e-9, method="gdp")
+    loose = ClippedMean(epsilon=25.0, delta=1e-9, clip=1.0, budget=budget).plan(100, 1)
     with pytest.raises(InvalidParameter, match="calibrated through zero-concentrated privacy"):
-        PrivacyBudget(25.0, 1e-9, method="gdp").charge(loose)
+        budget.charge(loose)
     # One column, and an ordinary delta: the budget's epsilon is what is large.
-    few = ClippedMean(epsilon=20.0, delta=1e-6, clip=1.0).plan(100, 1)
+    budget = PrivacyBudget(20.0, 1e-6, method="gdp")
+    few = ClippedMean(epsilon=20.0, delta=1e-6, clip=1.0, budget=budget).plan(100, 1)
     with pytest.raises(BudgetExceeded, match=r"large \(here 20\) or its delta is small \(1e-06\)"):
-        PrivacyBudget(20.0, 1e-6, method="gdp").charge(few)
+        budget.charge(few)
 
 
 @pytest.mark.parametrize("delta", [8e-9, 3e-7, 7e-6, 1e-5])

@@ -75,9 +75,9 @@ def test_one_event_with_losses_beyond_the_grid_leaves_no_answer() -> None:
 
 
 def test_many_distributions_in_pairs_have_the_total_of_one_after_the_other(monkeypatch) -> None:
-    events = [Pure(0.02 + 0.0004 * k) for k in range(2 * loss_distribution._MOST_IN_TURN + 1)]
+    events = [Pure(0.02 + 0.0004 * k) for k in range(2 * loss_distribution._IN_TURN + 1)]
     pairs = loss_distribution_epsilon(events, 1e-6, sum(event.epsilon for event in events))
-    monkeypatch.setattr(loss_distribution, "_MOST_IN_TURN", len(events))
+    monkeypatch.setattr(loss_distribution, "_IN_TURN", len(events))
     one = loss_distribution_epsilon(events, 1e-6, sum(event.epsilon for event in events))
     assert pairs is not None and one is not None and pairs == pytest.approx(one, rel=1e-5)
 

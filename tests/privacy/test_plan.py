@@ -233,10 +233,13 @@ def test_sums_are_divided_by_the_public_number_of_rows_only() -> None:
 def test_a_delta_of_a_whole_row_is_cautioned_against_in_plan_and_summary() -> None:
     from dpstats.groups import GroupMeans
 
-    X, labels = np.random.default_rng(0).normal(size=(400, 1)), np.repeat(["a", "b"], 200)
+    X, labels = np.random.default_rng(0).normal(size=(400, 60)), np.repeat(["a", "b"], 200)
+    # Of 60 columns, whose noise is Gaussian: with Laplace noise the guarantee has delta = 0.
     for large in (1 / 400, 0.05):
         made = GroupMeans(groups=["a", "b"], bounds=(-4, 4), delta=large, random_state=0)
-        plan, fit = made.plan(400, 1), made.fit(X, labels)
+        plan, fit = made.plan(400, 60), made.fit(X, labels)
+        assert plan.guarantee.delta == large
         for words in (str(plan), str(plan.summary()), str(fit.summary())):
             assert "is not below 1/n" in " ".join(words.split())
-    assert "1/n" not in str(ClippedMean(bounds=(-4, 4), delta=1e-3, random_state=0).fit(X).summary())
+    below = ClippedMean(bounds=(-4, 4), delta=1e-3, random_state=0).fit(X)
+    assert below.privacy_.delta == 1e-3 and "1/n" not in str(below.summary())

@@ -9,7 +9,14 @@ from scipy import stats
 from dpstats.errors import InvalidParameter
 from dpstats.means import ClippedMean
 from dpstats.plots import plot_tradeoff
-from dpstats.privacy import Neighbors, PrivacyGuarantee, ReleaseCost, compose, tradeoff_curve
+from dpstats.privacy import (
+    Neighbors,
+    PrivacyBudget,
+    PrivacyGuarantee,
+    ReleaseCost,
+    compose,
+    tradeoff_curve,
+)
 from dpstats.privacy.events import DiscreteLaplace, Gaussian, Pure
 
 ERRORS = np.linspace(0, 1, 101)
@@ -50,7 +57,8 @@ def test_laplace_noise_by_brute_force():
 
 
 def test_a_plan_explains_itself():
-    plan = ClippedMean(epsilon=1.0, delta=1e-6, clip=1.0).plan(1000, 3)
+    keeps = PrivacyBudget(1.0, 1e-6, method="gdp")  # Gaussian noise
+    plan = ClippedMean(epsilon=1.0, delta=1e-6, clip=1.0, budget=keeps).plan(1000, 3)
     text = plan.explain()
     # mu = 1/4.224679: power at level 5% is Phi(mu - 1.645) = 8.0%, below the 13.6% of (1, 1e-6) alone.
     assert "at most 13.6%" in text and "in fact at most 8.0%" in text

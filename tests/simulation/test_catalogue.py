@@ -34,12 +34,14 @@ def test_named_studies_run_and_conclude(name: str) -> None:
 
 def test_the_terms_of_the_mean_are_those_of_its_plan() -> None:
     entry = named_study("mean-rate")
-    study = entry.study("mean-rate", {"n": [100], "d": [3], "epsilon": [0.5]}, replications=3)
-    plan = study.estimator.set_params(epsilon=0.5).plan(100, 3)
     terms = _mean_terms()
-    cell = {"n": 100, "d": 3, "epsilon": 0.5}
-    # d coordinates, each with the noise of sensitivity 2 sqrt(d)/n.
-    assert terms["privacy"](cell) == pytest.approx(
-        3 * float(np.max(plan.noise("clipped mean").std)) ** 2, rel=0.01
-    )
-    assert terms["sampling"](cell) == 0.03
+    # d coordinates, each with Laplace noise of sensitivity 2 d/n, or Gaussian noise of sensitivity 2 sqrt(d)/n.
+    for d, law in ((3, "laplace"), (60, "gaussian")):
+        study = entry.study("mean-rate", {"n": [100], "d": [d], "epsilon": [0.5]}, replications=3)
+        plan = study.estimator.set_params(epsilon=0.5).plan(100, d)
+        cell = {"n": 100, "d": d, "epsilon": 0.5}
+        assert plan.distribution == law
+        assert terms["privacy"](cell) == pytest.approx(
+            d * float(np.max(plan.noise("clipped mean").std)) ** 2, rel=0.01
+        )
+        assert terms["sampling"](cell) == d / 100

@@ -168,7 +168,11 @@ def test_answers_have_every_form_and_tests_that_agree_with_intervals(connection:
         inside = np.clip(at, *ends)
         out = inside < low if beyond == "low" else inside > high
         assert np.all(answer.test(inside).pvalue[out] <= 0.1 * (1 + 1e-2))
-    assert np.all(answer.test(found.estimate).pvalue > 0.1)
+    values, shown = answer.values.T.ravel(), np.isfinite(found.estimate)
+    np.testing.assert_array_equal(found.estimate[shown], values[shown])
+    # What noise hides has an interval of all values between the bounds.
+    assert np.all((low == ends[0])[~shown]) and np.all((high == ends[1])[~shown])
+    assert np.all(answer.test(values).pvalue > 0.1)
     wide = answer.confidence_interval(0.9, simultaneous=True)
     assert np.all(wide.low <= low) and np.all(wide.high >= high)
     frame, said = answer.to_frame(0.9), json.loads(json.dumps(answer.to_dict(0.9)))
