@@ -22,7 +22,12 @@ from tests.nets.test_one_way_out import EVERY
 
 KEY = "sixteen bytes or more"
 ROWS = np.linspace(-1.0, 1.0, 200)[:, None]
-TEXT = ClippedMean(clip=1.0, clip_norm="l2", missing="drop", epsilon=0.5, delta=1e-6).fit(ROWS).receipt(KEY).to_json()
+TEXT = (
+    ClippedMean(clip=1.0, clip_norm="l2", missing="drop", epsilon=0.5, delta=1e-6)
+    .fit(ROWS)
+    .receipt(KEY)
+    .to_json()
+)
 
 
 def failed(text: str, key: str | None = KEY) -> set[str]:
