@@ -73,7 +73,8 @@ def named_study(name: str) -> Entry:
     Examples
     --------
     >>> from dpstats.simulation.catalogue import named_study
-    >>> named_study("mean-rate").study("mean-rate", {"n": [100, 400]}, replications=20).run().parameter("n")
+    >>> study = named_study("mean-rate").study("mean-rate", {"n": [100, 400], "d": [1, 16]}, replications=20)
+    >>> study.run().parameter("n")
     array([100, 100, 400, 400])
     """
     if name not in CATALOGUE:
