@@ -32,7 +32,7 @@ Floats = NDArray[np.float64]
 
 ALTERNATIVES = ("two-sided", "less", "greater")
 
-_NO_NULL = "For a proportion, a standard deviation or a quantile, give the value to be tested."
+_NO_NULL = "For a proportion, a spread or a quantile, give the value to be tested."
 _IN_WORDS = {"two-sided": "is not", "less": "is less than", "greater": "is greater than"}
 
 
@@ -291,7 +291,7 @@ class Estimates(Printed):
         if value is not None and self.columns is not None:
             ordered = by_name("value", value, list(self.columns) or None)
             shape = np.shape(self.estimate)
-            # One for each estimate of several rows has a row for each group.
+            # Several rows of estimates need a value for each of them.
             if len(shape) == 1 or attempt(lambda: np.shape(ordered), Exception) != shape:
                 value = check_columns("value", ordered, shape[-1])
         given = value

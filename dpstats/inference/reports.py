@@ -465,7 +465,7 @@ class Page:
         self._parts.append(f"<figure>{image}<figcaption>{text}</figcaption></figure>")
 
     def _repr_html_(self) -> str:
-        # In a frame, so that the styles of the page are not those of the notebook.
+        # In a frame, so that the styles of the page do not change the notebook.
         return (
             f'<iframe title="{html.escape(self._title)}" srcdoc="{html.escape(self.as_html())}" '
             'style="width: 100%; height: 40em; border: 0"></iframe>'

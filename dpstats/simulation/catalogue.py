@@ -114,7 +114,7 @@ def _has_gaussian_noise(cell: Any) -> bool:
 def _mean_findings(results: StudyResults) -> list[Any]:
     constants = {"sampling": 1.0, "privacy": 1.0}
     found: list[Any] = [fit_formula(results, _mean_terms(), constants=constants)]
-    # The theorem's rate in d is that of Gaussian noise, which many columns have.
+    # The theorem's rate in d belongs to Gaussian noise, which many columns have.
     for parameter, theory, used in (
         ("n", -2.0, results),
         ("d", 2.0, results.where(_has_gaussian_noise)),
