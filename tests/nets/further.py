@@ -72,7 +72,8 @@ def play_bounds() -> Scene:
         if (
             not inspect.isfunction(bound)
             or bound.__module__ != bounds.__name__
-            or name.startswith(("_", "whole"))
+            or not name.endswith(("_bound", "_updates", "log_trivial_net"))
+            or name.startswith("_")
         ):
             continue
         taken = inspect.signature(bound).parameters
