@@ -851,10 +851,16 @@ def first_with(module: str, name: str) -> str:
     return ""
 
 
+WITHIN_A_JOB = {"find_repeat", "for_request", "keep", "once"}
+"""Methods of a budget whose answers are of a job with a key: tests/privacy/test_kept_answers.py."""
+
+
 def ask(scene: str, thing: Any, *, once: bool = False) -> dict[str, list[Said]]:
     """Return what a result answers to its questions: as they are, or also with other values of their parameters."""
     found: dict[str, list[Said]] = {}
     for name, method in questions(type(thing)).items():
+        if name in WITHIN_A_JOB:
+            continue
         bound = getattr(thing, name)
         needed = {
             one.name

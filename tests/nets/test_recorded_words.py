@@ -17,6 +17,32 @@ ELSEWHERE = {
     "dpstats.data": "columns and tables behind estimators: tests/nets/test_forms.py, tests/data",
     "dpstats.lattice": "integers behind estimators: tests/conformance/test_row_ownership.py",
     "study_report": "a page with versions and times: tests/simulation/test_study_report.py",
+    **dict.fromkeys(
+        [
+            "construction_bound",
+            "median_bound",
+            "median_updates",
+            "multiplicative_weights_updates",
+            "net_bound",
+            "online_bound",
+            "perceptron_bound",
+            "perceptron_updates",
+            "small_db_bound",
+            "vc_bound",
+        ],
+        "bounds of chapters 4 and 5: the recorded scene of bounds plays them",
+    ),
+    **dict.fromkeys(
+        [
+            "identity_lower_bound",
+            "identity_upper_bound",
+            "mean_lower_bound",
+            "sparse_mean_lower_bound",
+            "kl_divergence",
+        ],
+        "numbers of the source texts: tests/test_sources.py computes them",
+    ),
+    **dict.fromkeys(["about_missing", "with_missing"], "words of summaries, which every scene has"),
 }
 """Public functions without a scene, each with its reason."""
 
