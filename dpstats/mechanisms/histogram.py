@@ -207,18 +207,22 @@ class Histogram(Mechanism):
         self._check(plan)
         if self._categories is None:
             labels, rows = self._count_labels(data)
-            with self._session(plan) as session:
+            n_public = None
+        else:
+            steps, n_rows = self._steps(data, units)
+            public = self._guarantee.neighbors is Neighbors.REPLACE_ONE and self._most is None
+            n_public = n_rows if public else None
+        # A density is a share of the public number of rows, so the number is part of what was asked.
+        with self._session(plan, rows=n_public) as session:
+            if self._categories is None:
                 found = session.discover(_COUNTS, labels, {_ROWS: rows})
+            else:
+                counts = session.add(_COUNTS, steps)
+        if self._categories is None:
             return self._report_found(found, session.plan.guarantee)
-        steps, n_rows = self._steps(data, units)
-        public = self._guarantee.neighbors is Neighbors.REPLACE_ONE and self._most is None
-        # A density is a share of the public number of rows.
-        with self._session(plan, rows=n_rows if public else None) as session:
-            counts = session.add(_COUNTS, steps)
         numbers = self.categories, counts, session.plan.guarantee, self._stage.noise, self.scale
         if not isinstance(self._categories, Bins):
             return CountEstimate(*numbers, max_rows=self._most)
-        n_public = n_rows if public else None
         return DensityEstimate(*numbers, self._categories.edges, n_public, max_rows=self._most)
 
     def _count(self, data: Any, units: Any, levels: Any) -> tuple[NDArray[np.int64], int]:
