@@ -137,7 +137,7 @@ def test_simultaneous_intervals_are_wider_and_ends_stay_in_range():
 def test_expected_error_is_what_is_measured():
     rng = np.random.default_rng(4)
     for options in ({"delta": 1e-6}, {"delta": 0.0, "about": "center"}):
-        made = PrivateVariance(clip=8.0, random_state=rng, **options)
+        made = PrivateVariance(clip=4.0, random_state=rng, **options)
         errors = [np.sum((made.fit(rng.normal(size=(2000, 2))).variance_ - 1) ** 2) for _ in range(400)]
         assert np.mean(errors) == pytest.approx(
             made.plan(2000, 2).expected_error(1.0), abs=5 * np.std(errors) / np.sqrt(400)
