@@ -254,11 +254,11 @@ class ReleaseCommand:
 
     def build(self, options: argparse.Namespace, n: int, d: int) -> Any:
         """Return the estimator for a number of rows and of columns."""
-        raise NotImplementedError
+        raise TypeError(f"{type(self).__name__} does not define build")
 
     def report(self, model: Any, options: argparse.Namespace) -> tuple[Sequence[Summary], dict[str, Any]]:
         """Return the tables of a fit, and the facts of the JSON output. Notes of the first table are added to these."""
-        raise NotImplementedError
+        raise TypeError(f"{type(self).__name__} does not define report")
 
     def read(self, table: InputTable, options: argparse.Namespace) -> tuple[Any, ...]:
         """Return the arguments of a fit, rows first."""
@@ -281,7 +281,7 @@ class ReleaseCommand:
 
     def draw(self, model: Any, options: argparse.Namespace) -> Any:
         """Return the figure of ``--plot``."""
-        raise NotImplementedError
+        raise TypeError(f"{type(self).__name__} does not define draw")
 
     def add_parameters(self, parser: argparse.ArgumentParser) -> None:
         """Add the options that release and plan share."""

@@ -351,7 +351,7 @@ class Kind(Generic[Private]):
 
     def _plan(self, query: Query) -> SQLPlan:
         """Return the plan in the steps of a query."""
-        raise NotImplementedError
+        raise TypeError(f"{type(self).__name__} does not define _plan")
 
     def _promise(self, plan: SQLPlan) -> SQLPlan:
         """Return a plan for the unit and the noise of the guarantee."""
@@ -362,11 +362,11 @@ class Kind(Generic[Private]):
 
     def read(self, plan: SQLPlan) -> Private:
         """Return the exact numbers of an answer, in steps of its noise: all private."""
-        raise NotImplementedError
+        raise TypeError(f"{type(self).__name__} does not define read")
 
     def release(self, private: Private, plan: SQLPlan, session: Session) -> None:
         """Release the data."""
-        raise NotImplementedError
+        raise TypeError(f"{type(self).__name__} does not define release")
 
     def released(self, private: Private, plan: SQLPlan, session: Session) -> Any:
         """Release the data, and return the released values."""
