@@ -212,7 +212,7 @@ class Histogram(Mechanism):
             steps, n_rows = self._steps(data, units)
             public = self._guarantee.neighbors is Neighbors.REPLACE_ONE and self._most is None
             n_public = n_rows if public else None
-        # A density is a share of the public number of rows, so the number is part of what was asked.
+        # A density divides by the public number of rows, so a request includes the number.
         with self._session(plan, rows=n_public) as session:
             if self._categories is None:
                 found = session.discover(_COUNTS, labels, {_ROWS: rows})

@@ -582,7 +582,7 @@ class PrivateEstimator(Reported, BaseEstimator, Generic[Plan]):
 
 
 def _asked_columns(source: Source, schema: Schema, names: list[Any] | None, y: Any) -> list[Any]:
-    """Return the public names of what a fit is about: its columns, outcome and other columns, and its formula."""
+    """Return the public names in a fit: of its columns, its outcome and other columns, and its formula."""
     called = getattr(y, "name", None)
     beside = [part.name for part in schema.beside]
     return [names, beside, called if isinstance(called, str) else None, source.about]
