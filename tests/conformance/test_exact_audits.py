@@ -116,7 +116,7 @@ def caught(
         ("Laplace mechanism, 1 number(s)", half_where_nothing_is_simulated, 2 * RELEASES),
         ("count", half_where_nothing_is_simulated, 2 * RELEASES),
         ("exponential mechanism", half_on_the_way_to_opendp, 8 * RELEASES),
-        ("permute and flip", half_on_the_way_to_opendp, 3 * RELEASES),
+        ("permute and flip, monotone", half_on_the_way_to_opendp, 3 * RELEASES),
     ],
 )
 def test_a_bug_of_the_exact_path_is_caught(

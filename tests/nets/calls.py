@@ -767,7 +767,7 @@ OF_METHODS: dict[str, dict[str, Any] | Callable[[Any], dict[str, Any]]] = {
     "PrivateStatistic.difference": fitted_again,
     "PrivateStatistic.plan": {"n_samples": 2000},
     "PrivateStatistic.rehearse": {"X": np.tile(X, (9, 1)), "n_replications": 20},
-    "PrivateSurvival.hazard_ratio": {"a": 0, "b": 2},
+    "ComparesCurves.hazard_ratio": {"a": 0, "b": 2},
     "RandomizedResponse.randomize": {"values": LABELS},
     "Regression.t_test": {"hypotheses": "x0 = x1"},
     "Regression.wald_test": {"hypotheses": "x0 = x1"},

@@ -149,7 +149,7 @@ CELLS = [
             lambda epsilon=epsilon: AdaptiveMean(bound=10.0, std=SPREADS, epsilon=epsilon),
             rows(1000),
             by_covariance,
-            300,
+            450,
             off=0.1,
         )
         for epsilon in (20.0, 1.0, 0.3)

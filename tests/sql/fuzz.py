@@ -795,11 +795,11 @@ def check_units(
         if not plan.truncations:
             assert _distance(here.numbers, near.numbers) <= plan.stages[0].sensitivity_steps, text
         if moves is not None:
-            kind = "paths" if any(table.name == "l" for table in tables(query.relation)) else "units"
-            kind = f"added {kind}" if added else kind
+            moved = "paths" if any(table.name == "l" for table in tables(query.relation)) else "units"
+            moved = f"added {moved}" if added else moved
             for truncation in plan.truncations:
                 for stage, a, b in _cut_sums(truncation, here, near):
-                    moves.add(kind, _distance(a, b), stage.sensitivity_steps)
+                    moves.add(moved, _distance(a, b), stage.sensitivity_steps)
         for truncation in plan.truncations:
             _check_cut(truncation, here, near, text)
             if cells is not None:

@@ -18,13 +18,15 @@ from regression_designs import LOGISTIC
 from regression_peers import logit
 from regression_report import Report, run
 
+from dpstats.regression import PrivateLogisticRegression
+
 REPORT = Report(
     Family(
         "logistic",
         "MLE",
         logit,
         {
-            "PrivateLogisticRegression": Ours("PrivateLogisticRegression"),
+            "PrivateLogisticRegression": Ours(PrivateLogisticRegression),
             "noisy gradient descent": by_descent,
         },
         ("diffprivlib",),

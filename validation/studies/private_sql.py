@@ -23,7 +23,6 @@ from dpstats.errors import InvalidParameter
 from dpstats.release.session import Session
 from dpstats.sensitivity.smooth import smooth_level
 from dpstats.sql import PrivateSQL
-from dpstats.sql.answers import answered
 
 RESULTS = Path(__file__).resolve().parents[1] / "results" / "private_sql.md"
 EPSILON, DELTA, LIMIT, REPEATS = 1.0, 1e-8, 2**20, 5
@@ -136,19 +135,20 @@ def measured(made: PrivateSQL, text: str, truth: int, releases: int, rng: np.ran
     for _ in range(REPEATS):
         start = time.perf_counter()
         query = made._parsed(text)
-        plan = made._planned(query)
+        kind = made._kind(query)
+        plan = kind.plan()
         if plan.method == "smooth":
-            elastic = made._elastic(query)
+            elastic = kind.setting.elastic(query)
             smooth_level(lambda k: plan.finer * elastic.at_distance(k), plan.smooth.limits)  # noqa: B023
         analysis.append(time.perf_counter() - start)
         start = time.perf_counter()
         made.query(text)
         whole.append(time.perf_counter() - start)
-    private, values = made._read(query, plan), np.empty(releases)
+    private, values = kind.read(plan), np.empty(releases)
     for i in range(releases):
         with Session.simulated(plan, rng) as session:
-            made._release(private, plan, session)
-        values[i] = answered(query, plan, session.released, plan.guarantee).values[0]
+            kind.release(private, plan, session)
+        values[i] = kind.answer(plan, session.released).values[0]
     error = float(np.median(np.abs(values - truth)))
     return Found(error, 1e3 * float(np.median(analysis)), 1e3 * float(np.median(whole)))
 
@@ -179,10 +179,10 @@ def study(tables: dict[str, pd.DataFrame], releases: int) -> tuple[dict[str, Any
                 row[way.name] = None
         found[name] = row
     flights = made["the same, Laplace"]
-    bounds = [
-        f"{name} {flights._elastic(flights._parsed(QUERIES[name])).smooth(EPSILON, DELTA):,.0f}"
-        for name in ("by Boeings", "pairs of flights of a plane in a day")
-    ]
+    bounds = []
+    for name in ("by Boeings", "pairs of flights of a plane in a day"):
+        kind = flights._kind(flights._parsed(QUERIES[name]))
+        bounds.append(f"{name} {kind.setting.elastic(kind.query).smooth(EPSILON, DELTA):,.0f}")
     return found, ", ".join(bounds)
 
 

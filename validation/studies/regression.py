@@ -14,7 +14,7 @@ A part that is run again replaces its cells in the results; ``--resume`` leaves 
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -26,18 +26,23 @@ from regression_report import Report, run, slow_libraries
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "peers"))
 from regression_peers import Boxed, adassp, gradient_descent, ols
 
-from dpstats import regression
 from dpstats.privacy import gaussian_sigma
+from dpstats.regression import (
+    PrivateLinearRegression,
+    PrivateLogisticRegression,
+    SufficientStatisticsRegression,
+)
+from dpstats.textbook import FunctionalMechanismRegression
 
 
-def estimator(name: str, design: Design, epsilon: float, seed: int) -> Any:
+def estimator(kind: Callable[..., Any], design: Design, epsilon: float, seed: int) -> Any:
     """Return one of our estimators."""
     given = {"x_bounds": design.x_bounds, "epsilon": epsilon, "random_state": seed}
-    if name != "PrivateLogisticRegression":
+    if kind is not PrivateLogisticRegression:
         given["y_bounds"] = design.y_bounds
-    if name != "FunctionalMechanismRegression":
+    if kind is not FunctionalMechanismRegression:
         given["delta"] = DELTA
-    return getattr(regression, name)(**given)
+    return kind(**given)
 
 
 def fit_of(fitted: Any, intervals: bool) -> Fit:
@@ -53,8 +58,8 @@ def fit_of(fitted: Any, intervals: bool) -> Fit:
 class Ours:
     """An estimator of dpstats as a method."""
 
-    def __init__(self, name: str, intervals: bool = True) -> None:
-        self.name, self.intervals = name, intervals
+    def __init__(self, kind: Callable[..., Any], intervals: bool = True) -> None:
+        self.kind, self.intervals = kind, intervals
 
     def __call__(
         self, design: Design, X: Numbers, y: Numbers, epsilons: Sequence[float], seeds: Sequence[int]
@@ -63,7 +68,7 @@ class Ours:
         return [self._fit(design, X, y, *pair) for pair in zip(epsilons, seeds, strict=True)]
 
     def _fit(self, design: Design, X: Numbers, y: Numbers, epsilon: float, seed: int) -> Fit | None:
-        made = estimator(self.name, design, epsilon, seed)
+        made = estimator(self.kind, design, epsilon, seed)
         try:
             return fit_of(made.fit(X, y), self.intervals)
         except FAILURES:
@@ -71,9 +76,9 @@ class Ours:
 
 
 OURS = {
-    "PrivateLinearRegression": Ours("PrivateLinearRegression"),
-    "SufficientStatisticsRegression": Ours("SufficientStatisticsRegression"),
-    "FunctionalMechanismRegression": Ours("FunctionalMechanismRegression", intervals=False),
+    "PrivateLinearRegression": Ours(PrivateLinearRegression),
+    "SufficientStatisticsRegression": Ours(SufficientStatisticsRegression),
+    "FunctionalMechanismRegression": Ours(FunctionalMechanismRegression, intervals=False),
 }
 
 

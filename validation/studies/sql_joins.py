@@ -22,8 +22,6 @@ import pandas as pd
 import dpstats
 from dpstats.release.session import Session
 from dpstats.sql import PrivateSQL
-from dpstats.sql.answers import answered
-from dpstats.sql.several import all_answered
 
 RESULTS = Path(__file__).resolve().parents[1] / "results" / "sql_joins.md"
 EPSILONS, SIZES = (0.1, 1.0, 5.0), (60, 6000)
@@ -92,18 +90,19 @@ def study_query(sql: PrivateSQL, text: str, releases: int, seed: int) -> tuple[f
     """Return the coverage of all intervals of a query, and the median of their half-widths over the answers."""
     query = sql._parsed(text)
     with sql._snapshot(query):
-        plan = sql._planned(query)
-        private = sql._read(query, plan)
-    rng, answer = np.random.default_rng(seed), all_answered if query.measure.kind == "several" else answered
+        kind = sql._kind(query)
+        plan = kind.plan()
+        private = kind.read(plan)
+    rng = np.random.default_rng(seed)
     exact: dict[int, np.ndarray] = {}
     covered, widths = [], []
     for _ in range(releases):
         with Session.simulated(plan, rng) as session:
-            sql._release(private, plan, session)
-        found = answer(plan.query, plan, session.released, plan.guarantee)  # type: ignore[operator]
+            kind.release(private, plan, session)
+        found = kind.answer(plan, session.released)
         place = session.released["answer"][0] if plan.truncations else 0
         if place not in exact:
-            exact[place] = compute_answer(plan, private, place, answer)
+            exact[place] = compute_answer(kind, plan, private, place)
         interval = found.confidence_interval(0.95)
         low, high = (np.ravel(end) for end in (interval.low, interval.high))
         slack = 1e-9 * np.maximum(np.abs(exact[place]), 1.0)
@@ -112,7 +111,7 @@ def study_query(sql: PrivateSQL, text: str, releases: int, seed: int) -> tuple[f
     return float(np.mean(covered)), float(np.median(widths))
 
 
-def compute_answer(plan: Any, private: Any, place: int, answer: Any) -> np.ndarray:
+def compute_answer(kind: Any, plan: Any, private: Any, place: int) -> np.ndarray:
     """Return the answer without noise, after contributions are cut at a threshold: intervals are for it."""
     if plan.truncations:
         (truncation,) = plan.truncations
@@ -123,7 +122,7 @@ def compute_answer(plan: Any, private: Any, place: int, answer: Any) -> np.ndarr
             "answer": private.numbers * stage.spacing,
             "level of the noise": np.array([private.level]),
         }
-    values = answer(plan.query, plan, released, plan.guarantee).values
+    values = kind.answer(plan, released).values
     return np.ravel(values.T)
 
 
