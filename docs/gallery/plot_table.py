@@ -3,7 +3,7 @@ Are two attributes related?
 ===========================
 
 A contingency table of declared levels, released once: a mosaic, proportions within groups with their
-intervals, a test of independence and a difference of shares that all count the noise.
+intervals, a test of independence and a difference of shares that all include the noise.
 """
 
 import numpy as np

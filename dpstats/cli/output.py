@@ -394,9 +394,8 @@ class KeptResults:
 
         try:
             if make:
-                handle = os.open(self.path, os.O_RDWR | os.O_CREAT, 0o600)
-                os.fchmod(handle, 0o600)
-                os.close(handle)
+                os.close(os.open(self.path, os.O_RDWR | os.O_CREAT, 0o600))
+                self.path.chmod(0o600)
             name = f"{self.path.absolute().as_uri()}?mode={'rw' if writes else 'ro'}"
             # As long as a ledger waits: another command may be writing.
             made = sqlite3.connect(name, uri=True, timeout=_WAIT_SECONDS, isolation_level=None)

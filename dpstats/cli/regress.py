@@ -199,7 +199,7 @@ class RegressCommand(ReleaseCommand):
     """Regressions."""
 
     name = "regress"
-    help = "private linear, logistic, count or gamma regression, with intervals that count the noise"
+    help = "private linear, logistic, count or gamma regression, with intervals that include the noise"
     description = (
         "Release the coefficients of a linear or generalized linear model, with standard errors and intervals that "
         "include sampling error and noise. Public: the number of rows, column names, bounds and levels. Neighbors "

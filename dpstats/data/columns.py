@@ -414,7 +414,7 @@ def check_labels(units: NDArray[np.object_]) -> NDArray[np.object_]:
     if any(label is None for label in units):
         raise refuse_data(
             "units",
-            got="at least one entry that is missing or something else",
+            got="at least one entry that is missing or of another type",
             allowed="text, numbers or times",
         )
     return units

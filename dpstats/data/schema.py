@@ -517,7 +517,7 @@ def unit_codes(units: Any) -> Any:
     if any(key is None or key == MISSING or not is_built_in(key) for key in keys):
         raise refuse_data(
             "units",
-            got="at least one entry that is missing or something else",
+            got="at least one entry that is missing or of another type",
             allowed="text, numbers, bytes, times or tuples of these",
         )
     code: dict[Any, int] = {}

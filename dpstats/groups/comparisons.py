@@ -45,7 +45,7 @@ class AnalysisOfVariance(HypothesisTest):
     Attributes
     ----------
     statistic : array of shape (n_features,)
-        Wald's, with weights that count the noise.
+        Wald's, with weights that include the noise.
     pvalue : array of shape (n_features,)
         (1 + number of simulated statistics as large)/(1 + number of simulations). For means adjusted for covariates, by
         the chi-squared distribution.

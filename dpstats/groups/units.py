@@ -147,7 +147,7 @@ class Units:
         if any(key is None or key == MISSING or not is_built_in(key) for key in keys):
             raise refuse_data(
                 parameter,
-                got="at least one entry that is missing or something else",
+                got="at least one entry that is missing or of another type",
                 allowed="text, numbers, bytes, times or tuples of these",
             )
         ordered = {key: i for i, key in enumerate(sorted(set(keys), key=_order))}

@@ -131,7 +131,7 @@ class PrivacyBudget(Reported):
     >>> budget.charge(PrivacyGuarantee(0.01))
     Traceback (most recent call last):
         ...
-    dpstats.errors.BudgetExceeded: asked for (epsilon = 0.01, delta = 0), one row replaced; spent is
+    dpstats.errors.BudgetExceeded: Requested (epsilon = 0.01, delta = 0), one row replaced; already spent
     (epsilon = 0.3, delta = 0) of (epsilon = 0.3, delta = 0) by method 'basic', and the largest single
     charge that fits is (epsilon = 0, delta = 0). Nothing was charged.
     """
@@ -543,7 +543,7 @@ class PrivacyBudget(Reported):
                 else ""
             )
             raise BudgetExceeded(
-                f"asked for {words[0]}, {cost.guarantee.relation}; spent is (epsilon = {used[0]:.6g}, delta = "
+                f"Requested {words[0]}, {cost.guarantee.relation}; already spent (epsilon = {used[0]:.6g}, delta = "
                 f"{used[1]:.6g}) of (epsilon = {self._total.epsilon:.6g}, delta = {self._total.delta:.6g}) by method "
                 f"{self.method!r}, and {self._filter.largest} is {words[1]}."
                 f"{self._filter.second_exceeded(after)}{advice} Nothing was charged."

@@ -528,8 +528,7 @@ class LedgerStore:
                 )
                 row = (os.urandom(16).hex(), json.dumps(parameters, sort_keys=True))
                 connection.execute("INSERT INTO budget VALUES (?, ?, '0', '0')", row)
-            with contextlib.suppress(FileExistsError):
-                os.link(draft, self.path)
+            self._appear(draft)
             _sync_folder(folder)
         except OSError as error:
             if isinstance(error, LedgerError):
@@ -537,6 +536,18 @@ class LedgerStore:
             raise LedgerError(f"{self.path}: the file cannot be opened or created") from error
         finally:
             os.unlink(draft)
+
+    def _appear(self, draft: str) -> None:
+        """Give a whole ledger its name, unless the name is taken."""
+        try:
+            os.link(draft, self.path)
+        except FileExistsError:
+            pass
+        except OSError as error:
+            raise LedgerError(
+                f"{self.path}: its file system has no hard links, with which a new ledger appears whole or not at all "
+                f"({error.strerror}); put the ledger on another file system"
+            ) from error
 
     def _kept(self, connection: sqlite3.Connection) -> dict[str, Any]:
         """Return the parameters and identity in the file, or raise an error if it is not a ledger of this version."""

@@ -1,4 +1,4 @@
-"""Private regression: linear, logistic, of counts and of amounts, with intervals and tests that count the noise."""
+"""Private regression: linear, logistic, of counts and of amounts, with intervals and tests that include the noise."""
 
 from dpstats.regression.linear import PrivateLinearRegression
 from dpstats.regression.log_linear import PrivateCountRegression, PrivateGammaRegression

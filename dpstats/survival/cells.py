@@ -196,7 +196,7 @@ def checked_rows(table: Table, others: int | None = None) -> tuple[Floats, Steps
     if bool((codes < 0).any()):
         raise refuse_data(
             "event",
-            got="at least one entry that is missing or something else",
+            got="at least one entry that is missing or not declared",
             allowed="hold declared values only (by default 0 for censored and 1 for an event)",
             remedy="Declare its value in causes or as censored.",
         )
@@ -206,7 +206,7 @@ def checked_rows(table: Table, others: int | None = None) -> tuple[Floats, Steps
     if bool((groups < 0).any()):
         raise refuse_data(
             "labels",
-            got="at least one entry that is missing or something else",
+            got="at least one entry that is missing or not declared",
             allowed="declared groups",
             remedy="Declare it in groups (None is the label of missing entries).",
         )

@@ -219,12 +219,8 @@ class PrivateProportion(HasEstimates, PrivateEstimator[ProportionPlan]):
         dropped = plan.missing == "drop"
         if others or (missing and not dropped):
             allowed = "0, 1, a boolean or missing" if dropped else "0 or 1 (or booleans)"
-            what = (
-                "something else"
-                if dropped
-                else "missing (missing='drop' leaves its row out) or something else"
-            )
-            raise refuse_data("X", got=f"at least one entry that is {what}", allowed=allowed)
+            missed = "" if dropped else "missing (missing='drop' leaves its row out) or "
+            raise refuse_data("X", got=f"at least one entry that is {missed}another value", allowed=allowed)
         stage = plan.additive[0]
         return {COUNT: count_steps(stage, np.array([ones, zeros][: stage.size]), rows.shape[0])}
 

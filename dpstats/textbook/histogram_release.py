@@ -199,7 +199,7 @@ class BoundedAnswers(HasEstimates, HistogramRelease[Plan]):
 
     def _notes(self) -> list[str]:
         notes = [
-            "Intervals hold for all of these queries together; they count the noise, and not the sampling error."
+            "Intervals hold for all of these queries together; they include the noise, and not the sampling error."
         ]
         if self.error_bound_ >= 0.5:
             notes.append("The bound is vacuous: the answer 1/2 to every query is never further off.")

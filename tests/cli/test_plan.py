@@ -84,7 +84,7 @@ def test_a_plan_says_whether_a_budget_could_pay(folder: Path, capsys: pytest.Cap
     )
     assert main([*plan, "2"]) == 4
     captured = capsys.readouterr()
-    assert captured.out.endswith("Budget b.db: it cannot pay\n") and "asked for (epsilon = 2," in captured.err
+    assert captured.out.endswith("Budget b.db: it cannot pay\n") and "Requested (epsilon = 2," in captured.err
     assert main([*plan, "2", "--json"]) == 4
     found = json.loads(capsys.readouterr().out)["budget"]
     assert (

@@ -381,7 +381,7 @@ def test_budget_is_charged_once_and_shared_by_clones() -> None:
     estimator.fit(X)
     assert [entry.label for entry in budget.history()] == ["ClippedMean", "ClippedMean"]
     assert budget.spent == PrivacyGuarantee(0.8)  # Laplace noise is smaller, and needs no delta
-    with pytest.raises(BudgetExceeded, match=r"asked for .*epsilon = 0\.4.* fits is .*epsilon = 0\.2"):
+    with pytest.raises(BudgetExceeded, match=r"Requested .*epsilon = 0\.4.* fits is .*epsilon = 0\.2"):
         estimator.fit(X)
     assert budget.remaining.epsilon == 0.2
 

@@ -65,7 +65,7 @@ def test_a_refusal_charges_nothing(asked):
     budget.charge(PrivacyGuarantee(0.5, 1e-6), label="first")
     before = budget.spent, budget.remaining, budget.history()
     message = (
-        r"asked for .*; spent is \(epsilon = 0.5, delta = 1e-06\) of \(epsilon = 1, delta = 2e-06\) by method 'basic', "
+        r"Requested .*; already spent \(epsilon = 0.5, delta = 1e-06\) of \(epsilon = 1, delta = 2e-06\) by method 'basic', "
         r"and the largest single charge that fits is \(epsilon = 0.5, delta = 1e-06\)\."
         "( Too little delta remains.*)? Nothing was charged"
     )
@@ -329,6 +329,6 @@ def test_equal_shares_by_other_methods(times):
 
 def test_a_refusal_tells_the_charge_from_what_fits():
     budget = PrivacyBudget(1.0)
-    words = r"asked for \(epsilon = 0.0101010101010101, .* is \(epsilon = 0.01010101010101,"
+    words = r"Requested \(epsilon = 0.0101010101010101, .* is \(epsilon = 0.01010101010101,"
     with pytest.raises(BudgetExceeded, match=words):
         charge_often(budget, PrivacyGuarantee(1 / 99), 99)

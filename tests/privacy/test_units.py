@@ -157,7 +157,7 @@ def test_an_old_ledger_without_charges_takes_any_unit(old: Path) -> None:
 
 def test_a_refused_charge_does_not_change_an_old_ledger(old: Path) -> None:
     budget = PrivacyBudget.open(old)
-    with pytest.raises(Exception, match="asked for"):
+    with pytest.raises(Exception, match="Requested"):
         budget.charge(PrivacyGuarantee(0.8))
     assert version(old) == 1 and budget.spent.epsilon == 0.25
 
