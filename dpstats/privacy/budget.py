@@ -15,20 +15,10 @@ from typing import TYPE_CHECKING, Any
 from dpstats.data.parameters import check_choice, check_integer, check_privacy_parameters
 from dpstats.errors import BudgetExceeded, DPStatsError, InvalidParameter, LedgerError, refuse
 from dpstats.inference.reports import Records, Reported
+from dpstats.privacy.filters import METHODS, PLD, Amounts, Cost, Filter
 from dpstats.privacy.guarantee import Neighbors, PrivacyGuarantee
 from dpstats.privacy.kept_answers import AlreadyCharged, Kept, Request, is_key, new_owner, plan_fingerprint
-from dpstats.privacy.ledger import (
-    METHODS,
-    PLD,
-    Amounts,
-    Cost,
-    Filter,
-    LedgerStore,
-    MemoryStore,
-    Record,
-    Spent,
-    planned_numbers,
-)
+from dpstats.privacy.ledger import LedgerStore, MemoryStore, Record, Spent, planned_numbers
 from dpstats.privacy.left_behind import LeftBehind
 
 if TYPE_CHECKING:

@@ -249,7 +249,9 @@ class PrivacyGuarantee(Reported):
             effect = f"{effect} {factor:.3g}."
         else:
             that = f"that {self.unit}"
-            other = f"if {that} had held another value" if replaced else f"with {that} out of (or in) the data"
+            other = (
+                f"if {that} had held another value" if replaced else f"with {that} out of (or in) the data"
+            )
             effect = (
                 f"Anything the release may show is at most {factor:.3g} times as probable as it would be\n"
                 f"{other}, plus {self.delta:.3g}."

@@ -65,8 +65,8 @@ def test_a_refusal_charges_nothing(asked):
     budget.charge(PrivacyGuarantee(0.5, 1e-6), label="first")
     before = budget.spent, budget.remaining, budget.history()
     message = (
-        r"Requested .*; already spent \(epsilon = 0.5, delta = 1e-06\) of \(epsilon = 1, delta = 2e-06\) by method 'basic', "
-        r"and the largest single charge that fits is \(epsilon = 0.5, delta = 1e-06\)\."
+        r"Requested .*; already spent \(epsilon = 0.5, delta = 1e-06\) of \(epsilon = 1, delta = 2e-06\) "
+        r"by method 'basic', and the largest single charge that fits is \(epsilon = 0.5, delta = 1e-06\)\."
         "( Too little delta remains.*)? Nothing was charged"
     )
     with pytest.raises(BudgetExceeded, match=message):

@@ -20,14 +20,14 @@ from dpstats.privacy import (
     PrivacyGuarantee,
     ReleaseCost,
     compose,
+    filters,
     gaussian_epsilon,
     gaussian_sigma,
     zcdp_epsilon,
     zcdp_rho,
 )
-from dpstats.privacy import ledger as filters
 from dpstats.privacy.events import ZCDP, Approximate, BoundedRange, DiscreteLaplace, Gaussian, Pure, Sampled
-from dpstats.privacy.ledger import _mu_of_pure
+from dpstats.privacy.filters import _mu_of_pure
 
 X = np.zeros((100, 2))
 TARGETS = [(1.0, 1e-6), (0.1, 1e-10), (5.0, 1e-5), (0.01, 1e-15), (1.0, 1e-15), (12.0, 1e-3)]

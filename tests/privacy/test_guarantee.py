@@ -102,7 +102,8 @@ def test_a_guarantee_says_what_a_row_is():
     person = PrivacyGuarantee(1.0, 1e-6, unit="person")
     assert str(person) == "(epsilon = 1, delta = 1e-06), one person replaced"
     assert (
-        "if that person had held another value" in person.explain() and "one person replaced" in person._repr_html_()
+        "if that person had held another value" in person.explain()
+        and "one person replaced" in person._repr_html_()
     )
     assert "that a person had one value" in PrivacyGuarantee(1.0, unit="person").explain()
     added = PrivacyGuarantee(1.0, 0.0, Neighbors.ADD_OR_REMOVE_ONE, unit="person")
