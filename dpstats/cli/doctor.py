@@ -7,6 +7,7 @@ import json
 import math
 import os
 import platform
+import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -39,6 +40,7 @@ REQUIRED = (
     "joblib",
     "tqdm",
     "narwhals",
+    "pandas",
 )
 OPTIONAL = {
     "matplotlib": "plot",
@@ -49,7 +51,6 @@ OPTIONAL = {
     "pyarrow": "parquet",
     "dask": "distributed",
     "pyspark": "spark",
-    "pandas": "",
     "polars": "",
 }
 """Packages and the extra of dpstats that installs each; some have none."""
@@ -85,13 +86,12 @@ def _checks(folder: Path) -> Iterator[Check]:
     yield Check(
         "dpstats", True, f"{__version__}, Python {platform.python_version()}, {platform.platform(terse=True)}"
     )
-    versions = {name: _version(name) for name in REQUIRED}
-    missing = [name for name, version in versions.items() if version is None]
-    listed = ", ".join(f"{name} {version or 'missing'}" for name, version in versions.items())
-    yield Check("required packages", not missing, listed)
-    yield Check(
-        "optional packages", True, ", ".join(_optional(name, extra) for name, extra in OPTIONAL.items())
-    )
+    least = _least_versions()
+    for kind, extras in (("required", dict.fromkeys(REQUIRED, "")), ("optional", OPTIONAL)):
+        found = [_version(name, extra, least.get(name, "0"), kind) for name, extra in extras.items()]
+        yield Check(
+            f"{kind} packages", all(fits for fits, _ in found), ", ".join(words for _, words in found)
+        )
     checks: dict[str, Callable[[], tuple[bool, str]]] = {
         "random numbers": _entropy,
         "linear algebra": _linear_algebra,
@@ -105,20 +105,33 @@ def _checks(folder: Path) -> Iterator[Check]:
             yield Check(name, False, f"{type(error).__name__}: {error}")
 
 
-def _version(package: str) -> str | None:
+def _least_versions() -> dict[str, str]:
+    """Return the oldest version of each package that dpstats declares, also for its extras."""
     import importlib.metadata
 
+    declared = (
+        re.match(r"([\w-]+)[^>;]*>=([\d.]+)", each) for each in importlib.metadata.requires("dpstats") or ()
+    )
+    return {found[1]: found[2] for found in declared if found}
+
+
+def _version(package: str, extra: str, least: str, kind: str) -> tuple[bool, str]:
+    """Return whether a package is as new as declared, or optional and missing, and words about it."""
+    import importlib.metadata
+
+    remedy = f" (pip install 'dpstats[{extra}]')" if extra else ""
     try:
-        return importlib.metadata.version(package)
+        version = importlib.metadata.version(package)
     except importlib.metadata.PackageNotFoundError:
-        return None
+        return kind == "optional", f"{package} missing{remedy}"
+    if _numbers(version) < _numbers(least):
+        return False, f"{package} {version}, older than {least}{remedy}"
+    return True, f"{package} {version}"
 
 
-def _optional(package: str, extra: str) -> str:
-    version = _version(package)
-    if version is not None:
-        return f"{package} {version}"
-    return f"{package} missing" + (f" (pip install 'dpstats[{extra}]')" if extra else "")
+def _numbers(version: str) -> tuple[int, ...]:
+    """Return the numbers of a version, without what follows them: 1.26.0rc1 is 1.26.0."""
+    return tuple(int(part) for part in re.match(r"[\d.]*", version)[0].strip(".").split(".") if part)  # type: ignore[index]
 
 
 def _entropy() -> tuple[bool, str]:

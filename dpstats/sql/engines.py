@@ -90,6 +90,7 @@ class DuckDBEngine:
                 allowed="a DuckDB or psycopg connection, a 'postgresql://' address, or a mapping of names to CSV or "
                 "Parquet files or data frames",
             )
+        _duckdb()
         self.cursor: Any = None
         with contextlib.suppress(Exception):
             self.cursor = connection.cursor()

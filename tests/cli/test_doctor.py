@@ -67,4 +67,9 @@ def test_every_defect_is_shown(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     with monkeypatch.context() as patch:
         patch.setattr(doctor, "REQUIRED", ("numpy", "no-such-package"))
         assert failed_checks(tmp_path) == ["required packages"]
+    for name, kind in (("scipy", "required"), ("duckdb", "optional")):
+        with monkeypatch.context() as patch:
+            patch.setattr(doctor, "_least_versions", lambda name=name: {name: "99.1"})
+            (old,) = [check for check in doctor.diagnose(tmp_path) if not check.passed]
+            assert old.name == f"{kind} packages" and "older than 99.1" in old.found
     assert failed_checks(tmp_path / "nowhere") == ["ledger"]
