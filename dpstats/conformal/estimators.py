@@ -67,6 +67,12 @@ class ConformalPredictor(PrivateEstimator[ConformalPlan]):
     _header: ClassVar[str]
     _models: ClassVar[tuple[str, ...]] = ("estimator",)
     _infinite: ClassVar[str]
+    _released: ClassVar[str]
+
+    @property
+    def _scores(self) -> Numbers:
+        """The released scores: of all rows, or of each group."""
+        return np.atleast_1d(getattr(self, self._released))
 
     # The release
 
@@ -160,7 +166,7 @@ class ConformalPredictor(PrivateEstimator[ConformalPlan]):
 
     def _report(self, released: Released, plan: ConformalPlan) -> None:
         scores, counts = read_scores(released, plan)
-        self._scores = scores
+        setattr(self, self._released, scores if plan.groups else float(scores[0]))
         self.coverage_bound_ = plan.coverage_bound
         if counts is not None:
             self.groups_, self.counts_, self.counts_noise_std_ = plan.groups, counts, plan.count_std
@@ -370,6 +376,7 @@ class PrivateConformalRegressor(ConformalPredictor):
     _header = "half-width"
     _models = ("estimator", "scale_estimator")
     _infinite = "An interval is infinite"
+    _released = "half_width_"
 
     def _thresholds(self) -> tuple[float, float, bool]:
         self._outcome_bounds()
@@ -412,10 +419,6 @@ class PrivateConformalRegressor(ConformalPredictor):
             return np.ones(len(table))
         found = self._call("scale_estimator", "predict", table)
         return np.where(np.isfinite(found) & (found > 0), found, np.nan)
-
-    def _report(self, released: Released, plan: ConformalPlan) -> None:
-        super()._report(released, plan)
-        self.half_width_ = self._scores if plan.groups else float(self._scores[0])
 
     def predict(self, X: Any) -> Numbers:
         """Return the predictions of the model, of shape (n_samples,)."""
@@ -516,8 +519,8 @@ class PrivateConformalClassifier(ConformalPredictor):
     **Privacy.** One exponential mechanism chooses a public point near a rank of the scores, as in `PrivateQuantile`.
     New rows are not protected: a set shows its prediction.
 
-    **Coverage.** The statement is about rows whose class the model knows. Another class counts as a score above all
-    points: if it is common, sets have all classes.
+    **Coverage.** The rank is the least one with the proved coverage. It counts the noise, ties and gaps of the scores.
+    The statement is about rows whose class the model knows. A calibration row with another class raises an error.
 
     References
     ----------
@@ -544,6 +547,7 @@ class PrivateConformalClassifier(ConformalPredictor):
     _methods = ("predict_proba",)
     _header = "score"
     _infinite = "A set has all classes"
+    _released = "score_"
 
     def _thresholds(self) -> tuple[float, float, bool]:
         self._known()
@@ -559,13 +563,13 @@ class PrivateConformalClassifier(ConformalPredictor):
         return found
 
     def _outcome_column(self) -> Column:
-        return Column("y", None, Categories(self._known().tolist(), "estimator.classes_"))
+        classes = Categories(self._known().tolist(), "estimator.classes_")
+        return Column("y", None, classes, convert=_check_known, meaning="a class for each row")
 
     def _score(self, table: Table) -> Numbers:
         assert table.y is not None
         codes = np.asarray(table.y, dtype=np.int64)
-        scores = self._class_scores(table)[np.arange(len(codes)), codes]
-        return np.where(codes < 0, np.inf, scores)
+        return np.asarray(self._class_scores(table)[np.arange(len(codes)), codes])
 
     def _class_scores(self, table: Table) -> Numbers:
         """Return 1 minus the probability of each class, of shape (n_samples, n_classes)."""
@@ -581,11 +585,11 @@ class PrivateConformalClassifier(ConformalPredictor):
     def _report(self, released: Released, plan: ConformalPlan) -> None:
         super()._report(released, plan)
         self.classes_ = self._known()
-        self.score_ = self._scores if plan.groups else float(self._scores[0])
 
     def predict(self, X: Any) -> NDArray[Any]:
         """Return the most probable class of each row, of shape (n_samples,)."""
-        return np.asarray(self.classes_[np.argmin(self._class_scores(self._new_rows(X)), axis=1)])
+        table = self._new_rows(X)
+        return np.asarray(self.classes_[np.argmin(self._class_scores(table), axis=1)])
 
     def predict_set(self, X: Any) -> Bools:
         """Return the classes in the set of each new row. Releases nothing new about calibration rows.
@@ -616,6 +620,17 @@ class PrivateConformalClassifier(ConformalPredictor):
 
 
 # Models
+
+
+def _check_known(codes: Any) -> Any:
+    """Refuse rows whose class the model does not know."""
+    if np.any(np.asarray(codes) < 0):
+        raise refuse_data(
+            "y",
+            got="at least one class that the model does not know, or a missing one",
+            allowed="hold entries of estimator.classes_",
+        )
+    return codes
 
 
 def _check_model(name: str, model: Any, methods: tuple[str, ...]) -> None:
