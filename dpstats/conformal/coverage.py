@@ -28,12 +28,11 @@ from dpstats.release.session import Part, Released, Session
 SCORE = "score"
 ROWS = "rows of each group"
 TRAINING = {
-    "public": "fitted without private rows, as training='public' states",
-    "private": "a private release with a guarantee of its own, as training='private' states",
-    "unprotected": "fitted on sensitive rows without protection: the guarantee covers the calibration rows only, and "
-    "predictions and intervals show the model",
+    "public": "fitted without private rows",
+    "private": "a private release",
+    "unprotected": "fitted on sensitive rows, which the guarantee does not cover",
 }
-"""What is known of the rows that the model was fitted on, by the value of ``training``."""
+"""Description of the rows that the model was fitted on, by the value of ``training``."""
 
 Numbers = NDArray[np.float64]
 
@@ -139,7 +138,7 @@ class ConformalPlan(ReleasePlan):
     thresholds : tuple of (float, float, bool)
         The least and the largest finite point, and whether points are spaced by ratio.
     points : int
-        Number of public points, the last of which is infinite.
+        Number of public points. The last one is infinite.
     price : float
         Rows that privacy costs: an upper bound on the expected number of uncovered rows up to the rank.
     rank : int or None
@@ -150,7 +149,7 @@ class ConformalPlan(ReleasePlan):
         Declared groups. Empty without groups.
     training : {"public", "private", "unprotected"}
     model : str
-        Description of the model.
+        Class of the model, and "at" its guarantee if it is a private release that states one.
     """
 
     alpha: float
@@ -184,8 +183,13 @@ class ConformalPlan(ReleasePlan):
 
     @property
     def cautions(self) -> list[tuple[str, str]]:
-        """What is known of the model's own rows."""
-        return [*super().cautions, ("Model", f"{self.model}, {TRAINING[self.training]}")]
+        """Origin of the model, as a fact of plans and summaries."""
+        name, _, guarantee = self.model.partition(" at ")
+        found = [
+            *super().cautions,
+            ("Model", f"{name}, {TRAINING[self.training]} (training={self.training!r})"),
+        ]
+        return [*found, ("Model's privacy", guarantee)] if guarantee else found
 
     def facts(self) -> dict[str, Any]:
         """Return the facts of the plan other than its stages."""
@@ -277,7 +281,7 @@ def _group_stages(
     alpha: float, epsilon: float, points: int, groups: tuple[Any, ...]
 ) -> tuple[tuple[Stage, Choice], float, GroupRule]:
     """Return the stages of `GroupQuantiles`: the sizes of the groups, then a point in each."""
-    # The share that minimizes the variance of the target, as for quantiles of groups.
+    # The fraction of epsilon that minimizes the variance of the target, as for quantiles of groups.
     ratio = ((0.5 - alpha) ** 2 / 2) ** (1 / 3)
     share = max(_LEAST_SHARE, ratio / (1 + ratio))
     counts = check_scale(max(quotient_up(2, share * epsilon), LEAST_SCALE))
@@ -320,7 +324,7 @@ def release_score(places: list[NDArray[np.int64]], plan: ConformalPlan, session:
 
 
 def read_scores(released: Released, plan: ConformalPlan) -> tuple[Numbers, Numbers | None]:
-    """Return the chosen score, or that of each group, and the noisy numbers of rows of the groups."""
+    """Return the chosen scores, one for each group if there are any, and the noisy numbers of rows of the groups."""
     scores = plan.grid[np.asarray(released[SCORE])]
     if plan.rule is None:
         return scores, None
@@ -333,7 +337,7 @@ def conformal_notes(plan: ConformalPlan, scores: Numbers, infinite: str) -> list
     about = "in each group" if plan.groups else "on average over all rows"
     notes = [
         f"Coverage of at least {1 - plan.alpha:.6g} holds {about}. It counts the noise, and holds for any "
-        "distribution. It is no statement about a single row.",
+        "distribution. It does not hold for each single row.",
         "Coverage assumes that calibration rows and new rows are exchangeable, and that no calibration row was used to "
         "fit the model.",
     ]

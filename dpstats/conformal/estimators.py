@@ -39,7 +39,7 @@ from dpstats.release.session import Released, Session
 _DECADES = 4
 _MOST_POINTS = 1 << 16
 _OUTWARD = 4 * np.finfo(np.float64).eps
-"""Relative widening of a limit, so that rounding never takes an end of an interval inside."""
+"""Relative widening of a limit, so that rounding never moves it inside."""
 
 Bools = NDArray[np.bool_]
 
@@ -96,7 +96,7 @@ class ConformalPredictor(PrivateEstimator[ConformalPlan]):
         >>> print(made.plan(2000, 1))
         Release plan for n = 2000, d = 1: (epsilon = 1, delta = 0), one row replaced
           score: 1 of 1,024 points, exponential mechanism of scale 2 in ranks
-          Model: DummyRegressor, fitted without private rows, as training='public' states
+          Model: DummyRegressor, fitted without private rows (training='public')
         >>> made.plan(2000, 1).rank, round(made.plan(2000, 1).coverage_bound, 4)
         (1811, 0.9)
         """
@@ -127,7 +127,7 @@ class ConformalPredictor(PrivateEstimator[ConformalPlan]):
         """Return the name of the model's class, with the guarantee of a private one."""
         name = type(self.estimator).__name__
         guarantee = getattr(self.estimator, "privacy_", None)
-        return f"{name} at {guarantee}" if self.training == "private" and guarantee is not None else name
+        return f"{name} at {guarantee}" if self.training == "private" and guarantee else name
 
     def _categories(self) -> Categories:
         return Categories(self.groups, "groups")
@@ -177,7 +177,7 @@ class ConformalPredictor(PrivateEstimator[ConformalPlan]):
     # The model
 
     def _call(self, name: str, method: str, table: Table) -> Numbers:
-        """Return what a method of a model returns for rows, a row for each."""
+        """Call a method of a model, and return its numbers for each row."""
         model = getattr(self, name)
         X = np.asarray(table.X, dtype=np.float64)
         if not np.isfinite(X).all() and not _allows_nan(model):
@@ -202,8 +202,8 @@ class ConformalPredictor(PrivateEstimator[ConformalPlan]):
         check_is_fitted(self, "plan_")
         return read_again(self, X, self._group_columns()).whole()
 
-    def _thresholds_of(self, table: Table) -> Numbers:
-        """Return the released score of each new row: that of its group, infinite in no declared group."""
+    def _select_scores(self, table: Table) -> Numbers:
+        """Return the released score for each new row by its group, infinite for an undeclared group."""
         if not self.plan_.groups:
             return np.full(len(table), self._scores[0])
         assert table.groups is not None
@@ -292,15 +292,15 @@ class PrivateConformalRegressor(ConformalPredictor):
     y_bounds : (low, high), optional
         Public bounds of the outcomes. Intervals are cut to them. An outcome outside is not covered.
     scale_estimator : object with ``predict``, optional
-        Fitted model of the spread of the outcome: positive numbers, such as predicted absolute residuals. The width of
-        an interval is then proportional to it. It is described by ``training`` too.
+        Fitted model of the scale of the residuals: positive numbers, such as predicted absolute residuals. Widths are
+        then proportional to it. ``training`` describes it too.
     score_bounds : float or (low, high)
-        Public bounds of the half-width, in units of the outcome, or of the spread with ``scale_estimator``. The
+        Public bounds of the half-width, in units of the outcome, or of the scale with ``scale_estimator``. The
         half-width is between them, or infinite. Default of low: ``high / 10000``.
     alpha : float, default=0.1
         Probability, in (0, 1), that an interval misses. Below 0.5 with groups.
     training : {"public", "private", "unprotected"}
-        How the model was fitted. There is no default, because the guarantee of a fit covers its calibration rows only:
+        Origin of the model. There is no default, because the guarantee of a fit covers its calibration rows only:
 
         * "public": without private rows.
         * "private": by a private release, such as a regression of dpstats. If no row is in both parts, a row has the
@@ -319,7 +319,7 @@ class PrivateConformalRegressor(ConformalPredictor):
     Attributes
     ----------
     half_width_ : float, or ndarray of shape (n_groups,)
-        Half-width of the intervals, times the spread with ``scale_estimator``. It may be infinite.
+        Half-width of the intervals; times the scale, with ``scale_estimator``. It may be infinite.
     rank_ : int
         Rank that the choice aims at among the absolute residuals. Not with groups.
     coverage_bound_ : float
@@ -408,13 +408,13 @@ class PrivateConformalRegressor(ConformalPredictor):
     def _score(self, table: Table) -> Numbers:
         assert table.y is not None
         with np.errstate(all="ignore"):
-            scores: Numbers = np.abs(table.y - self._call("estimator", "predict", table)) / self._spread(
-                table
-            )
+            scores: Numbers = np.abs(
+                table.y - self._call("estimator", "predict", table)
+            ) / self._predict_scale(table)
         return scores
 
-    def _spread(self, table: Table) -> Numbers:
-        """Return the spread of each row, NaN where the model of the spread has no positive one."""
+    def _predict_scale(self, table: Table) -> Numbers:
+        """Return the scale of each row, NaN where the model predicts none that is positive."""
         if self.scale_estimator is None:
             return np.ones(len(table))
         found = self._call("scale_estimator", "predict", table)
@@ -435,12 +435,12 @@ class PrivateConformalRegressor(ConformalPredictor):
         Returns
         -------
         low, high : ndarrays of shape (n_samples,)
-            In units of the outcome. Infinite where the half-width is, or where the model predicts no number.
+            Limits in units of the outcome. They are infinite if the half-width is, or if the prediction is missing.
         """
         table = self._new_rows(X)
         middle = self._call("estimator", "predict", table)
         with np.errstate(all="ignore"):
-            half = self._thresholds_of(table) * self._spread(table)
+            half = self._select_scores(table) * self._predict_scale(table)
             half = half + _OUTWARD * (np.abs(middle) + half)
             low, high = middle - half, middle + half
         # A calibration row with such a prediction has the last point, which stands for everything.
@@ -520,7 +520,7 @@ class PrivateConformalClassifier(ConformalPredictor):
     New rows are not protected: a set shows its prediction.
 
     **Coverage.** The rank is the least one with the proved coverage. It counts the noise, ties and gaps of the scores.
-    The statement is about rows whose class the model knows. A calibration row with another class raises an error.
+    It concerns rows whose class the model knows. A calibration row with another class raises an error.
 
     References
     ----------
@@ -550,10 +550,10 @@ class PrivateConformalClassifier(ConformalPredictor):
     _released = "score_"
 
     def _thresholds(self) -> tuple[float, float, bool]:
-        self._known()
+        self._find_classes()
         return 0.0, 1.0, False
 
-    def _known(self) -> NDArray[Any]:
+    def _find_classes(self) -> NDArray[Any]:
         """Return the classes of the model."""
         found = attempt(lambda: np.asarray(self.estimator.classes_), Exception)
         if found is None or found.ndim != 1 or not found.size:
@@ -563,7 +563,7 @@ class PrivateConformalClassifier(ConformalPredictor):
         return found
 
     def _outcome_column(self) -> Column:
-        classes = Categories(self._known().tolist(), "estimator.classes_")
+        classes = Categories(self._find_classes().tolist(), "estimator.classes_")
         return Column("y", None, classes, convert=_check_known, meaning="a class for each row")
 
     def _score(self, table: Table) -> Numbers:
@@ -574,17 +574,17 @@ class PrivateConformalClassifier(ConformalPredictor):
     def _class_scores(self, table: Table) -> Numbers:
         """Return 1 minus the probability of each class, of shape (n_samples, n_classes)."""
         found = self._call("estimator", "predict_proba", table)
-        if found.shape[1] != self._known().size:
+        if found.shape[1] != self._find_classes().size:
             raise refuse_data(
                 "X",
                 got=f"{found.shape[1]} probabilities",
-                allowed=f"rows for which estimator.predict_proba returns {self._known().size}, one for each class",
+                allowed=f"rows with a probability for each of {self._find_classes().size} classes",
             )
         return 1 - found
 
     def _report(self, released: Released, plan: ConformalPlan) -> None:
         super()._report(released, plan)
-        self.classes_ = self._known()
+        self.classes_ = self._find_classes()
 
     def predict(self, X: Any) -> NDArray[Any]:
         """Return the most probable class of each row, of shape (n_samples,)."""
@@ -607,7 +607,7 @@ class PrivateConformalClassifier(ConformalPredictor):
         table = self._new_rows(X)
         scores = self._class_scores(table)
         # A probability that is not a number has the last point, which stands for everything.
-        limits = self._thresholds_of(table)[:, None]
+        limits = self._select_scores(table)[:, None]
         return np.asarray((scores <= limits) | np.isnan(scores))
 
     def __sklearn_tags__(self) -> Any:
@@ -634,7 +634,7 @@ def _check_known(codes: Any) -> Any:
 
 
 def _check_model(name: str, model: Any, methods: tuple[str, ...]) -> None:
-    """Refuse what is no fitted model."""
+    """Refuse anything but a fitted model."""
     if model is None and name != "estimator":
         return
     for method in methods:
