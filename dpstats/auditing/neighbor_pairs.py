@@ -16,7 +16,6 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 import numpy as np
-from sklearn.base import BaseEstimator
 
 from dpstats.errors import InvalidParameter, refuse
 from dpstats.privacy.guarantee import Neighbors
@@ -199,7 +198,7 @@ def _items(output: Any) -> dict[Any, Any] | None:
     if isinstance(output, functools.partial):
         return {"function": output.func, "args": output.args, "keywords": output.keywords}
     # A model of scikit-learn keeps its state in its attributes, as the classes of this package do.
-    ours = type(output).__module__.partition(".")[0] == "dpstats" or isinstance(output, BaseEstimator)
+    ours = type(output).__module__.partition(".")[0] == "dpstats" or hasattr(output, "__sklearn_tags__")
     if dataclasses.is_dataclass(output) or ours or isinstance(output, types.SimpleNamespace):
         slots = [kind.__dict__.get("__slots__", ()) for kind in type(output).__mro__]
         names = [name for given in slots for name in ((given,) if isinstance(given, str) else given)]

@@ -557,9 +557,7 @@ class PrivateConformalClassifier(ConformalPredictor):
         """Return the classes of the model."""
         found = attempt(lambda: np.asarray(self.estimator.classes_), Exception)
         if found is None or found.ndim != 1 or not found.size:
-            raise refuse(
-                "estimator", got=type(self.estimator).__name__, allowed="a fitted classifier with classes_"
-            )
+            raise refuse("estimator", given=self.estimator, allowed="a fitted classifier with classes_")
         return found
 
     def _outcome_column(self) -> Column:
@@ -639,7 +637,7 @@ def _check_model(name: str, model: Any, methods: tuple[str, ...]) -> None:
         return
     for method in methods:
         if not callable(getattr(model, method, None)):
-            raise refuse(name, got=type(model).__name__, allowed=f"a fitted model with the method {method}")
+            raise refuse(name, given=model, allowed=f"a fitted model with the method {method}")
     if isinstance(model, BaseEstimator) and attempt(lambda: _is_fitted(model), Exception) is False:
         raise refuse(
             name,
