@@ -80,6 +80,28 @@ def test_the_rank_is_the_least_with_the_level(alpha: float, epsilon: float) -> N
         assert (rank - price) / (size + 1) < 1 - alpha
 
 
+@pytest.mark.parametrize(
+    ("n", "epsilon", "points", "plain", "theirs", "ours"),
+    [
+        (200, 1.0, 128, 181, 202, 188),
+        (500, 1.0, 256, 451, 475, 459),
+        (2000, 0.5, 512, 1801, 1855, 1819),
+        (2000, 1.0, 1024, 1801, 1831, 1811),
+        (20_000, 1.0, 4096, 18_001, 18_038, 18_014),
+    ],
+)
+def test_ranks_are_those_of_the_page_on_the_field(
+    n: int, epsilon: float, points: int, plain: int, theirs: int, ours: int
+) -> None:
+    # Angelopoulos, Bates, Zrnic and Jordan (2022): the level of their quantile, at the best of its constants.
+    rank = min(
+        (n + 1) * 0.9 / (1 - 0.1 * gamma) + 2 / epsilon * math.log(points / (0.1 * gamma))
+        for gamma in np.geomspace(1e-5, 0.999, 4000)
+    )
+    assert (math.ceil(0.9 * (n + 1) - 1e-9), math.ceil(rank)) == (plain, theirs)
+    assert find_rank(n, 0.1, price_in_rows(epsilon, points)) == ours
+
+
 @pytest.mark.parametrize("alpha", [0.02, 0.1, 0.4])
 @pytest.mark.parametrize(("scale", "price"), [(0.7, 1.5), (6.7, 9.0)])
 def test_a_group_of_any_size_is_covered(alpha: float, scale: float, price: float) -> None:
@@ -121,3 +143,12 @@ def test_the_fit_draws_what_the_theorem_is_about() -> None:
         made._release([np.sort(places)], plan, session)
     found = np.bincount(session.released["score"][:, 0], minlength=8) / 20_000
     assert np.abs(found - weights / weights.sum()).max() < 4.5 * math.sqrt(0.25 / 20_000)
+
+
+def test_without_noise_the_point_is_next_to_the_plain_one() -> None:
+    y = np.random.default_rng(0).exponential(size=300)
+    made = PrivateConformalRegressor(
+        Zero(), score_bounds=100, epsilon=1e6, n_points=4096, training="public", random_state=0
+    ).fit(y[:, None], y)
+    ordered, place = np.sort(y), math.ceil(0.9 * 301) - 1
+    assert ordered[place] <= made.half_width_ <= 1.01 * ordered[place + 1]
