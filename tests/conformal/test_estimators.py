@@ -13,6 +13,7 @@ from sklearn.base import clone
 from sklearn.ensemble import HistGradientBoostingRegressor
 from sklearn.linear_model import LinearRegression, LogisticRegression
 
+from dpstats.auditing import check_sensitivity
 from dpstats.conformal import PrivateConformalClassifier, PrivateConformalRegressor
 from dpstats.errors import InvalidData, InvalidParameter
 from dpstats.privacy import BudgetExceeded, PrivacyBudget
@@ -252,3 +253,18 @@ def test_rounding_never_takes_an_end_inside() -> None:
     made = PrivateConformalRegressor(First(), score_bounds=(0.1, 10), n_points=40, epsilon=50.0, **PUBLIC)
     low, high = made.fit(X, y).predict_interval(X)
     assert ((low <= y) & (y <= high)).all() and high[0] - low[0] < 0.3
+
+
+@pytest.mark.parametrize("label", ["a", "b", "nobody"])
+def test_a_row_that_changes_its_group_moves_what_the_plan_declares(label: str) -> None:
+    frame = pd.DataFrame({"x": np.zeros(40), "g": np.repeat(["a", "b"], 20)})
+    y = np.tile(np.repeat([0.0, 9.0], 10), 2)
+    other, moved = frame.copy(), y.copy()
+    other.loc[0, "g"], moved[0] = label, 99.0
+    options = {"groups": ["a", "b"], "by": "g", "score_bounds": (1, 100), "n_points": 64, "epsilon": 4.0}
+    made = PrivateConformalRegressor(Zero(), training="public", **options)
+    check = check_sensitivity(made, (frame, y), (other, moved))
+    assert not check.violated
+    ratios = {item.stage: item.ratio for item in check.movements}
+    assert ratios["score"] == {"a": 0.5, "b": 0.75, "nobody": 0.25}[label]
+    assert ratios["rows of each group"] == {"a": 0.0, "b": 1.0, "nobody": 0.5}[label]

@@ -1,7 +1,7 @@
 """Private conformal intervals and sets: coverage, and width beside split conformal prediction without privacy.
 
 Coverage of a fit is computed from the distribution of the scores, or on 20,000 new rows for models. The column "plain
-rank" has the same choice at the rank without privacy, as earlier papers make it.
+rank" has the same choice at the rank without privacy.
 
     python validation/studies/conformal.py
     python validation/studies/conformal.py --replications 20 --no-write
@@ -146,7 +146,7 @@ def class_rows(rng: np.random.Generator, n: int) -> tuple[np.ndarray, np.ndarray
     return X, np.argmax(X + rng.gumbel(size=X.shape), axis=1)
 
 
-class Spread:
+class Scale:
     """A model of the absolute residuals by the absolute values of the columns."""
 
     def __init__(self, X: np.ndarray, residuals: np.ndarray) -> None:
@@ -161,13 +161,13 @@ def model_lines(count: int, seed: int, n: int = 2000) -> list[str]:
     rng = np.random.default_rng((seed, 2))
     X, y = regression_rows(rng, 2000)
     model = LinearRegression().fit(X, y)
-    spread = Spread(X, np.abs(y - model.predict(X)))
+    scale_model = Scale(X, np.abs(y - model.predict(X)))
     classifier = LogisticRegression().fit(*class_rows(rng, 2000))
     shared: dict[str, Any] = {"training": "public", "alpha": ALPHA, "random_state": rng}
     found: dict[str, list[tuple[float, float]]] = {}
     for _ in range(count):
         (X, y), (new, outcome) = regression_rows(rng, n), regression_rows(rng, NEW)
-        for name, scale in (("linear regression", None), ("with a model of the spread", spread)):
+        for name, scale in (("linear regression", None), ("with a model of the scale", scale_model)):
             made = PrivateConformalRegressor(model, scale_estimator=scale, score_bounds=100.0, **shared)
             low, high = made.fit(X, y).predict_interval(new)
             residuals = np.abs(y - model.predict(X)) / (1.0 if scale is None else scale.predict(X))
@@ -232,11 +232,13 @@ def report(count: int, seed: int) -> str:
         "",
         f"    python validation/studies/conformal.py --replications {count} --seed {seed}",
         "",
-        f"Nominal coverage {1 - ALPHA:g}. Width: half-width over the one without privacy on the same rows, in the median; "
-        "and the mean of the finite ones over the mean without privacy. Plain rank: coverage of the same choice at the rank without privacy. Infinite: fraction of fits whose interval is "
-        f"everything. Half-widths are points between {TOP / 1e4:g} and {TOP:g}.",
+        f"Nominal coverage {1 - ALPHA:g}. Width: half-width over the one without privacy on the same rows, in the "
+        "median; and the mean of the finite ones over the mean without privacy. Plain rank: coverage of the same choice "
+        "at the rank without privacy. Infinite: fraction of fits whose interval is everything. Half-widths are points "
+        f"between {TOP / 1e4:g} and {TOP:g}.",
         "",
-        "| absolute residuals | rows | epsilon | points | rank | coverage | plain rank | width, median | width, mean | infinite |",
+        "| absolute residuals | rows | epsilon | points | rank | coverage | plain rank | width, median | width, mean "
+        "| infinite |",
         "|---" * 10 + "|",
     ]
     for name in LAWS:
