@@ -233,9 +233,9 @@ def report(count: int, seed: int) -> str:
         f"    python validation/studies/conformal.py --replications {count} --seed {seed}",
         "",
         f"Nominal coverage {1 - ALPHA:g}. Width: half-width over the one without privacy on the same rows, in the "
-        "median; and the mean of the finite ones over the mean without privacy. Plain rank: coverage of the same choice "
-        "at the rank without privacy. Infinite: fraction of fits whose interval is everything. Half-widths are points "
-        f"between {TOP / 1e4:g} and {TOP:g}.",
+        "median; and the mean of the finite ones over the mean without privacy. Plain rank: coverage of the same "
+        "choice at the rank without privacy. Infinite: fraction of fits whose interval is everything. Half-widths are "
+        f"points between {TOP / 1e4:g} and {TOP:g}.",
         "",
         "| absolute residuals | rows | epsilon | points | rank | coverage | plain rank | width, median | width, mean "
         "| infinite |",
