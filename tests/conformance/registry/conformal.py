@@ -264,3 +264,28 @@ def entries() -> Iterator[Entry]:
         not_replayed="its groups are a column of a data frame",
         no_estimator="its groups are a column of a data frame; the entry without groups has the estimator",
     )
+    kinds = {**sets, "alpha": 0.1, "epsilon": 4.0, "groups": GROUPS, "by": "group"}
+    split = PrivateConformalClassifier(TwoClasses(), **kinds)
+    half = np.array([[g, 3.0, y] for g in GROUPS for y in [1.0] * 10 + [0.0] * 10])
+    other = half.copy()
+    other[0] = 1.0, 3.0, 0.0
+
+    def classes_moved() -> Iterator[Pair]:
+        yield half, other
+
+    yield Entry(
+        name="conformal sets of groups",
+        covers=PrivateConformalClassifier,
+        proof="conformal.md",
+        plan=split.plan(40, 1),
+        integers=counted,
+        pairs=classes_moved,
+        draw=core(split),
+        dataset=half,
+        neighbor=other,
+        power=0.1,
+        public=public(split),
+        stages=(split.plan(40, 1).stages[0],),
+        not_replayed="its groups are a column of a data frame",
+        no_estimator="its groups are a column of a data frame; the entry without groups has the estimator",
+    )
