@@ -38,6 +38,7 @@ ORDER = [
     "queries",
     "regression",
     "groups",
+    "conformal",
     "covariance",
     "statistic",
     "identity",

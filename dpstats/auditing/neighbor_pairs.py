@@ -197,7 +197,8 @@ def _items(output: Any) -> dict[Any, Any] | None:
         return {"function": output.__func__, "self": output.__self__}
     if isinstance(output, functools.partial):
         return {"function": output.func, "args": output.args, "keywords": output.keywords}
-    ours = type(output).__module__.partition(".")[0] == "dpstats"
+    # A model of scikit-learn keeps its state in its attributes, as the classes of this package do.
+    ours = type(output).__module__.partition(".")[0] == "dpstats" or hasattr(output, "__sklearn_tags__")
     if dataclasses.is_dataclass(output) or ours or isinstance(output, types.SimpleNamespace):
         slots = [kind.__dict__.get("__slots__", ()) for kind in type(output).__mro__]
         names = [name for given in slots for name in ((given,) if isinstance(given, str) else given)]

@@ -17,10 +17,12 @@ from unittest import mock
 import numpy as np
 import pandas as pd
 from sklearn.base import clone
+from sklearn.linear_model import LinearRegression, LogisticRegression
 
 import dpstats
 from dpstats import (
     auditing,
+    conformal,
     covariance,
     groups,
     identity,
@@ -139,6 +141,18 @@ ESTIMATORS: dict[str, Call] = {
         Call(quantiles.PrivateDistribution, {"bins": 32, **BOUNDED}, fit(X[:, 0])),
         Call(quantiles.PrivateQuantile, {"q": [0.25, 0.5], **BOUNDED}, fit(X[:, 0])),
         Call(quantiles.PrivateMedian, {"confidence_level": 0.9, **BOUNDED}, fit(X[:, 0])),
+        Call(
+            conformal.PrivateConformalRegressor,
+            {"estimator": LinearRegression().fit(X, Y), "score_bounds": 20.0, "training": "public", **SEED},
+            fit(X, Y),
+            {"estimates": "an interval is of one new row, and no parameter is estimated"},
+        ),
+        Call(
+            conformal.PrivateConformalClassifier,
+            {"estimator": LogisticRegression().fit(X, Y > 0), "training": "public", **SEED},
+            fit(X, Y > 0),
+            {"estimates": "a set is of one new row, and no parameter is estimated"},
+        ),
         Call(survival.PrivateSurvival, CURVES, fit(TIMES, LABELS > 0, LABELS)),
         Call(survival.LogRankTest, CURVES, fit(TIMES, LABELS > 0, LABELS)),
         Call(covariance.HotellingTest, BOUNDED, fit(X)),
