@@ -17,7 +17,7 @@ def side_by_side(
     confidence_level: float | None = None,
     title: str = "Private estimates",
 ) -> Summary:
-    """Return one table of several results, with a column for each result and a row for each estimate.
+    """Put several results into one table: a column for each result, a row for each estimate.
 
     The table has no additional privacy cost.
 
