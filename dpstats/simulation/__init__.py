@@ -2,8 +2,8 @@
 
 from dpstats.simulation.comparison import Check, CrossingPoint, compare, crossing_point, sample_complexity
 from dpstats.simulation.formula_fit import FormulaFit, fit_formula
-from dpstats.simulation.rate_fit import RateFit, fit_rate
 from dpstats.simulation.power import PowerCurve, power, power_curve, required_samples
+from dpstats.simulation.rate_fit import RateFit, fit_rate
 from dpstats.simulation.samplers import (
     Contaminated,
     Gaussian,
