@@ -10,7 +10,8 @@ import pytest
 
 from dpstats.errors import InvalidParameter
 from dpstats.groups import GroupMeans
-from dpstats.means import ClippedMean, SparseMean
+from dpstats.means import ClippedMean
+from dpstats.quantiles import PrivateQuantile
 from dpstats.regression import PrivateLinearRegression, PrivateLogisticRegression
 from dpstats.simulation import power, power_curve, required_samples
 from dpstats.survival import LogRankTest
@@ -141,7 +142,7 @@ def test_no_effect_is_found_at_the_level() -> None:
 @pytest.mark.parametrize(
     ("estimator", "effect", "options", "words"),
     [
-        (SparseMean(), 1.0, {}, "estimator must be one of GroupMeans"),
+        (PrivateQuantile(bounds=(0, 1)), 1.0, {}, "estimator must be one of GroupMeans"),
         (3, 1.0, {}, "estimator must"),
         (ClippedMean(bounds=(0, 1)), 0.1, {}, "std must"),
         (GroupMeans(bounds=(0, 90), **GROUPS), 0.1, {}, "std must"),
