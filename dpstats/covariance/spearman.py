@@ -24,7 +24,7 @@ def grades(ranks: Integers) -> Integers:
 
 
 def signed_sums(values: Integers, ranks: Integers) -> Integers:
-    """Return for each row the sum of the values of the rows above it less that of the rows below it."""
+    """Return for each row the sum of the values in rows above it, less the sum of the values in rows below it."""
     totals = np.zeros(int(ranks.max(initial=-1)) + 1, dtype=np.int64)
     np.add.at(totals, ranks, values)
     reached = np.cumsum(totals)

@@ -24,7 +24,7 @@ _ALTERNATIVES = ("two-sided", "less", "greater")
 
 
 class Assumptions(NamedTuple):
-    """What is assumed of the population; see `power`."""
+    """Assumptions about the population, as `power` takes them."""
 
     std: float | None
     baseline: float | None
@@ -76,7 +76,7 @@ def power(
     estimator : GroupMeans, ClippedMean, PrivateProportion, a linear or logistic regression, or LogRankTest
         With its epsilon and bounds; it is not changed. It decides the effect:
 
-        * `GroupMeans`: the mean of the second group less that of the first, in units of the data. For proportions, the
+        * `GroupMeans`: the difference of the means, second group less first group, in units of the data. For proportions, the
           column is 0 or 1 with bounds (0, 1).
         * `ClippedMean`: the mean, such as of paired differences.
         * `PrivateProportion`: the proportion less ``baseline``, the proportion of the hypothesis.
@@ -92,13 +92,14 @@ def power(
         Survival is two-sided.
     std : float, optional
         Standard deviation within each group, of paired differences, or of the outcome of a linear regression. Default:
-        that of a yes/no column with these proportions.
+        the standard deviation of a yes/no column with these proportions.
     baseline : float, optional
-        Mean or proportion of the first group (default: the center of the bounds), proportion of the hypothesis, rate
-        of the outcome of a logistic regression, or survival of the first group at the horizon (default: 0.5).
+        Mean or proportion of the first group, by default the center of the bounds. For one proportion, its value under
+        the hypothesis. For a logistic regression, the rate of the outcome. For survival, the survival of the first
+        group at the horizon, by default 0.5.
     share : float, optional
-        Share of the first group (default: 0.5). For regressions the share of ones of a yes/no column; by default the
-        column is uniform within its bounds.
+        Share of the first group (default: 0.5). For regressions the fraction of ones of a yes/no column; by default
+        the column is uniform within its bounds.
     r_squared : float, default=0.0
         For linear regressions: fraction of the variance of the outcome that the model explains.
     overlap : float, default=0.0
@@ -122,8 +123,8 @@ def power(
     Notes
     -----
     **Method.** Errors are normal, with the sampling error of these assumptions and the noise of the plan. The power of
-    `LogRankTest` is simulated. Powers agreed with simulated fits to within 0.03, and to within 0.05 where the noise was
-    as large as the sampling error (``tests/simulation/test_power.py``).
+    `LogRankTest` is simulated. Other powers are approximate: in simulated fits, powers differed by up to 0.08, and were
+    mostly smaller (``tests/simulation/test_power.py``). Plan with a few percent more rows.
 
     Examples
     --------

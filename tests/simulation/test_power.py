@@ -102,7 +102,7 @@ def test_powers_agree_with_simulated_fits(name: str) -> None:
         ]
     )
     expected = power(estimator, n, effect, **assumed)
-    assert abs(found - expected) <= 0.03 + 2 * np.sqrt(expected * (1 - expected) / FITS)
+    assert abs(found - expected) <= 0.08 + 2 * np.sqrt(expected * (1 - expected) / FITS)
 
 
 @pytest.mark.parametrize("name", CASES)
