@@ -76,7 +76,7 @@ def power(
     estimator : GroupMeans, ClippedMean, PrivateProportion, a linear or logistic regression, or LogRankTest
         With its epsilon and bounds; it is not changed. It decides the effect:
 
-        * `GroupMeans`: the difference of the means, second group less first group, in units of the data. For proportions, the
+        * `GroupMeans`: the difference of the means, second group less first group. For proportions, the
           column is 0 or 1 with bounds (0, 1).
         * `ClippedMean`: the mean, such as of paired differences.
         * `PrivateProportion`: the proportion less ``baseline``, the proportion of the hypothesis.
