@@ -192,7 +192,11 @@ def test_every_form_has_the_same_numbers() -> None:
 
 def test_latex_and_markdown_escape_what_they_must() -> None:
     summary = Summary("S", [], ["", "a_b"], [["x|y & 50%", "1"]])
-    assert summary.to_latex().splitlines()[2:5] == [r" & a\_b \\", r"\midrule", r"x|y \& 50\% & 1 \\"]
+    assert summary.to_latex().splitlines()[2:5] == [
+        r" & a\_b \\",
+        r"\midrule",
+        r"x\textbar{}y \& 50\% & 1 \\",
+    ]
     assert summary.to_markdown().splitlines()[2] == r"| x\|y & 50% | 1 |"
     pd.testing.assert_frame_equal(summary.to_frame(), pd.DataFrame({"a_b": ["1"]}, index=["x|y & 50%"]))
 

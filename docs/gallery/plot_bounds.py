@@ -30,7 +30,7 @@ axis = figure.subplots()
 axis.errorbar(
     ends, means, [means - low, high - means], fmt="o", ms=4, capsize=3, color="#1f5fa8", label="private"
 )
-axis.axhline(visits["mdvis"].mean(), color="#b03a2e", lw=1, ls="--", label="mean of the rows, not private")
+axis.axhline(visits["mdvis"].mean(), color="#d9772b", lw=1, ls="--", label="mean of the rows, not private")
 axis.set_xscale("log")
 axis.set_xticks(ends, [str(end) for end in ends])
 axis.minorticks_off()

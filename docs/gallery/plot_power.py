@@ -28,7 +28,7 @@ exact = ncx2.sf(chi2.isf(level, n_features), n_features, n_samples * np.maximum(
 figure = Figure(figsize=(5.6, 3.8), layout="constrained")
 axis = figure.subplots()
 axis.plot(distances, power, "o-", color="#1f5fa8", label="private, ε = 1")
-axis.plot(fine, exact, "--", color="#b03a2e", label="chi-square test, not private")
+axis.plot(fine, exact, "--", color="#d9772b", label="chi-square test, not private")
 axis.axhline(0.8, color="0.6", lw=1, ls=":")
 axis.set(xlabel="distance of the mean, in standard deviations", ylabel="power", ylim=(0, 1.02))
 axis.set_title(f"Power of the row distance test, {n_samples} rows of {n_features} columns", fontsize=10)

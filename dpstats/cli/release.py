@@ -489,11 +489,13 @@ def _naming(table: InputTable, options: argparse.Namespace) -> Iterator[None]:
     try:
         yield
     except InvalidData as error:
+        from dpstats.data.duckdb_rows import CHOOSE_COLUMNS
         from dpstats.data.values import NO_NUMBER
 
         words = in_options(error, options).replace(
             "if None is declared", "if an empty one is declared: NAME=A,B,"
         )
+        words = words.removesuffix(f". {CHOOSE_COLUMNS}")
         if words.endswith(NO_NUMBER):
             words += ". Remove units and thousands separators, or declare words for missing entries with --na-values"
         raise InvalidData(words if words.startswith(table.name) else f"{table.name}: {words}") from None

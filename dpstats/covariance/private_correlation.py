@@ -1,4 +1,4 @@
-"""Private correlations: Kendall's tau, without bounds, and Pearson's of shrunk rows.
+"""Private correlations: Kendall's tau and Spearman's rho, without bounds, and Pearson's of shrunk rows.
 
 The concordance of the rows of two columns is counted by order, in time n log n for n rows.
 
@@ -24,6 +24,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from dpstats.covariance.moments import CorrelationErrors, correlation_estimates, unidentified_note
 from dpstats.covariance.shrunk_correlations import ShrunkCorrelationPlan, plan_shrunk_correlations
+from dpstats.covariance.spearman import grade_products, spearman_blocks
 from dpstats.data.parameters import check_choice, check_integer
 from dpstats.data.rows import Rows
 from dpstats.data.values import as_int64
@@ -88,6 +89,10 @@ def smaller_predecessors(order: Integers) -> Integers:
 Floats = NDArray[np.float64]
 
 STAGE, CONCORDANCE, SQUARES = "rank correlations", "concordance", "squared concordance of rows"
+_SUMS = {
+    "kendall": (CONCORDANCE, SQUARES),
+    "spearman": ("products of grades", "squared parts of rows"),
+}
 SQUARES_WEIGHT = 0.1
 """Squared weight of the squares. Only the errors of correlations need them."""
 MOST_ROWS = 1_000_000
@@ -99,20 +104,30 @@ _LEAST_SPREAD = 0.3
 
 @dataclass(frozen=True)
 class CorrelationPlan(ReleasePlan):
-    """The plan of a `PrivateCorrelation` by Kendall: one stage with the rank correlations of all pairs of columns."""
+    """The plan of a `PrivateCorrelation` by ranks: one stage with the rank correlations of all pairs of columns.
+
+    Attributes
+    ----------
+    method : {"kendall", "spearman"}
+    """
+
+    method: str = "kendall"
 
     @property
     def noise_std(self) -> float:
         """Standard deviation of the noise of a correlation."""
-        return float(np.asarray(self.noise(CONCORDANCE).std))
+        return float(np.asarray(self.noise(_SUMS[self.method][0]).std))
 
     def errors(self, released: Mapping[str, Floats]) -> Floats:
         """Return the standard errors of the correlations: sampling and noise."""
-        n, tau = self.n_samples, np.clip(released[CONCORDANCE], -1.0, 1.0)
-        raised = released[SQUARES] + float(np.asarray(self.noise(SQUARES).std))
-        # Of a row's concordance the variance is at most half of 1 - tau^2, and a ninth for independent columns.
-        spread = np.clip(raised - tau**2, _LEAST_SPREAD * (1 - tau**2) ** 2 / 9, (1 - tau**2) / 2)
-        return np.asarray(np.sqrt(4 * spread / n + 2 * (1 - tau**2) / n**2 + self.noise_std**2))
+        sums, squares = _SUMS[self.method]
+        n, tau = self.n_samples, np.clip(released[sums], -1.0, 1.0)
+        raised = released[squares] + float(np.asarray(self.noise(squares).std))
+        # A row's part of the correlation has this largest variance, and a ninth for independent columns. A correlation
+        # is an average over pairs of rows for Kendall, and over triples for Spearman.
+        most, members = (1 / 2, 2) if self.method == "kendall" else (1 / 3, 3)
+        spread = np.clip(raised - tau**2, _LEAST_SPREAD * (1 - tau**2) ** 2 / 9, most * (1 - tau**2))
+        return np.asarray(np.sqrt(members**2 * spread / n + 2 * (1 - tau**2) / n**2 + self.noise_std**2))
 
     def facts(self) -> dict[str, Any]:
         """Return facts about the plan that its stages do not show, by name."""
@@ -120,14 +135,17 @@ class CorrelationPlan(ReleasePlan):
 
     def notes(self) -> list[str]:
         """Return the facts as text, one line each."""
-        ratio = self.noise_std * 1.5 * math.sqrt(self.n_samples)
+        ratio = self.noise_std * math.sqrt(self.n_samples) * (1.5 if self.method == "kendall" else 1.0)
         return [f"for independent columns the noise of a correlation is {ratio:.2g} times its sampling error"]
 
 
-def concordance_integers(d: int, n: int) -> JointIntegers:
+def concordance_integers(d: int, n: int, method: str = "kendall") -> JointIntegers:
     """Return the blocks of the stage for n rows of d columns."""
     pairs, others = d * (d - 1) // 2, n - 1
     weight = math.sqrt(SQUARES_WEIGHT)
+    if method == "spearman":
+        both = spearman_blocks(_SUMS[method], pairs, n, weight)
+        return JointIntegers(STAGE, both, math.inf, math.sqrt(1 + SQUARES_WEIGHT) * _SAFE)
     blocks = (
         Block(CONCORDANCE, pairs, 2 / (n * others), float(others * d)),
         Block(SQUARES, pairs, 1 / (n * others**2), 5.0 * others**2 * math.sqrt(pairs) / weight),
@@ -135,39 +153,49 @@ def concordance_integers(d: int, n: int) -> JointIntegers:
     return JointIntegers(STAGE, blocks, math.inf, math.sqrt(1 + SQUARES_WEIGHT) * _SAFE)
 
 
-def concordance_sums(X: Floats) -> Sums:
+def concordance_sums(X: Floats, method: str = "kendall") -> Sums:
     """Return the sums over pairs of rows of products of signs, and the sums over rows of their squared sums.
 
-    Both have an entry for each pair of columns.
+    Both have an entry for each pair of columns. For Spearman they are of products of grades.
     """
     columns = [ranks(column) for column in X.T]
     total, squares = [], []
     # One pair of columns at a time: the rows of all pairs would need n d^2/2 numbers.
     for first, second in itertools.combinations(columns, 2):
         row = concordance(first, second)
-        total.append(row.sum())
+        if method == "kendall":
+            found = row.sum() // 2
+        else:
+            order = np.lexsort((second, first))  # the order of the concordance
+            found, row = grade_products(first[order], second[order], row)
+        total.append(found)
         squares.append((row**2).sum())
-    return {CONCORDANCE: np.array(total) // 2, SQUARES: np.array(squares)}
+    return dict(zip(_SUMS[method], (np.array(total), np.array(squares)), strict=True))
 
 
-def plan_concordance(n: int, d: int, guarantee: PrivacyGuarantee) -> CorrelationPlan:
+def plan_concordance(n: int, d: int, guarantee: PrivacyGuarantee, method: str) -> CorrelationPlan:
     """Return the plan for public sizes."""
-    stages = additive_stages([concordance_integers(d, n)], guarantee.epsilon, guarantee.delta)
-    return CorrelationPlan(stages, guarantee, n, d)
+    stages = additive_stages([concordance_integers(d, n, method)], guarantee.epsilon, guarantee.delta)
+    return CorrelationPlan(stages, guarantee, n, d, method=method)
 
 
 AnyPlan = CorrelationPlan | ShrunkCorrelationPlan
 
 ESTIMANDS = ("population", "clipped")
+_ESTIMANDS = {
+    "kendall": ("Kendall's tau of the population, where ties count as neither order", "tau"),
+    "spearman": ("Spearman's rho of the population, 12 times the covariance of the grades", "rho"),
+}
 _FEW_ROWS = 50
 
 
 @parameters
 class PrivateCorrelation(HasEstimates, PrivateEstimator[AnyPlan]):
-    """Private correlations of all pairs of columns: Kendall's tau, or Pearson's correlation of shrunk rows.
+    """Private correlations of all pairs of columns: Kendall's tau, Spearman's rho, or Pearson's of shrunk rows.
 
     Kendall's tau is the probability that two rows are in the same order in both columns, less the probability of
-    opposite orders. It does not change with the units of a column, and heavy tails do not matter.
+    opposite orders. Spearman's rho is the correlation of ranks. They do not change with the units of a column, and
+    heavy tails do not matter.
 
     With ``method="pearson"``, the release first finds an ellipsoid around most rows, and shrinks rows into it. The
     noise then depends on the size of the rows, and little on the bounds. The result is Pearson's correlation of the
@@ -179,7 +207,7 @@ class PrivateCorrelation(HasEstimates, PrivateEstimator[AnyPlan]):
     bounds : (low, high), or array of shape (n_features, 2), optional
         For "pearson": public bounds of every column, known without the data. They set the scale of the first round
         only, and rows may lie outside. Labeled bounds choose columns by name.
-    method : {"kendall", "pearson"}, default="kendall"
+    method : {"kendall", "spearman", "pearson"}, default="kendall"
         The correlation.
     missing : {"error", "drop"}, default="error"
         Treatment of a row with a NaN or infinite entry. "error" raises `InvalidData`. "drop" leaves the row out: a
@@ -225,16 +253,20 @@ class PrivateCorrelation(HasEstimates, PrivateEstimator[AnyPlan]):
     **Privacy of Kendall's tau.** A row is in n - 1 pairs of rows. The products of signs of a pair move by at most
     n_features in l2, so all correlations together move by at most 2 n_features / n.
 
+    **Privacy of Spearman's rho.** The sum of the products of grades moves by at most 2 n (n - 1), so a correlation
+    moves by at most 6 / (n + 1).
+
     **Privacy of Pearson's correlation.** A shrunk row u is extended by a constant to v, of norm at most R. The sum of
     the matrices v v' moves by at most sqrt(2) R^2. The sum of the fourth powers of the norms of u costs nothing more.
 
-    **Estimand.** For "kendall": tau-a of the population, where ties count as neither order. For "pearson": the
-    correlation of the population, if its rows have an elliptical distribution. If they do not, the interval can miss
-    it. With ``estimand="clipped"`` it is the correlation of rows shrunk into the released ellipsoid.
+    **Estimand.** For "kendall": tau-a of the population, where ties count as neither order. For "spearman": 12 times
+    the covariance of the grades, which is Spearman's rho of columns without ties. Ties move it toward 0. For "pearson":
+    the correlation of the population, if its rows have an elliptical distribution. If not, the interval can miss it.
+    With ``estimand="clipped"`` it is the correlation of rows shrunk into the released ellipsoid.
 
-    **Assumptions.** Independent rows, and enough of them for averages to be nearly normal. Kendall's tau assumes
-    nothing about the columns. For "pearson", standard errors use the average fourth power of the norms of whitened
-    rows. They are right for elliptical rows. For exponential and for yes/no columns, coverage was measured.
+    **Assumptions.** Independent rows, and enough of them for averages to be nearly normal. Rank correlations
+    assume nothing about the columns. For "pearson", standard errors use the average fourth power of the norms of
+    whitened rows. They are right for elliptical rows. For exponential and for yes/no columns, coverage was measured.
 
     **Time.** Kendall's tau takes a time that grows as n log n for each pair of columns: 0.05 seconds for 100,000 rows.
 
@@ -285,7 +317,7 @@ class PrivateCorrelation(HasEstimates, PrivateEstimator[AnyPlan]):
         >>> round(plan.noise_ratio, 2)  # noise over the sampling error of a correlation
         0.39
         """
-        ranks = check_choice("method", self.method, ["kendall", "pearson"]) == "kendall"
+        ranks = check_choice("method", self.method, ["kendall", "spearman", "pearson"]) != "pearson"
         n = check_integer("n_samples", n_samples, at_least=2, at_most=MOST_ROWS if ranks else None)
         d = check_integer("n_features", n_features, at_least=1)
         if d == 1:
@@ -301,15 +333,17 @@ class PrivateCorrelation(HasEstimates, PrivateEstimator[AnyPlan]):
         if self._policy() == "drop":
             return plan_on_sample(self, n, d)
         if region is None:
-            return plan_concordance(n, d, guarantee)
+            return plan_concordance(n, d, guarantee, self.method)
         return plan_shrunk_correlations(n, d, guarantee, *region)
 
     def _region(self, d: int) -> tuple[Floats, Floats] | None:
         """Return the public bounds of the columns; None for rank correlations, which have none."""
-        if self.method == "kendall":
+        if self.method != "pearson":
             if self.bounds is not None:
                 remedy = "Leave them out, or set method='pearson'."
-                raise refuse("bounds", given=self.bounds, allowed="None for method='kendall'", remedy=remedy)
+                raise refuse(
+                    "bounds", given=self.bounds, allowed=f"None for method={self.method!r}", remedy=remedy
+                )
             return None
         return check_box(self.bounds, "clip", d)[:2]
 
@@ -321,7 +355,7 @@ class PrivateCorrelation(HasEstimates, PrivateEstimator[AnyPlan]):
         if isinstance(plan, ShrunkCorrelationPlan):
             return read_rows(rows, plan)
         check_finite_rows(rows)
-        return {STAGE: concordance_sums(np.asarray(rows.whole().X, dtype=np.float64))}
+        return {STAGE: concordance_sums(np.asarray(rows.whole().X, dtype=np.float64), plan.method)}
 
     def _release(self, private: Any, plan: AnyPlan, session: Session) -> None:
         if isinstance(plan, ShrunkCorrelationPlan):
@@ -344,7 +378,9 @@ class PrivateCorrelation(HasEstimates, PrivateEstimator[AnyPlan]):
         d = plan.n_features
         self.correlation_ = np.eye(d)
         i, j = np.triu_indices(d, 1)
-        self.correlation_[i, j] = self.correlation_[j, i] = np.clip(self._sums[CONCORDANCE], -1.0, 1.0)
+        self.correlation_[i, j] = self.correlation_[j, i] = np.clip(
+            self._sums[_SUMS[plan.method][0]], -1.0, 1.0
+        )
         self.noise_std_ = plan.noise_std
 
     def estimates(self, *, estimand: str | None = None) -> Estimates:
@@ -362,10 +398,12 @@ class PrivateCorrelation(HasEstimates, PrivateEstimator[AnyPlan]):
         notes, unknown = [few] if plan.n_samples < _FEW_ROWS else [], []
         if isinstance(plan, CorrelationPlan):
             if estimand is not None:
-                raise refuse("estimand", given=estimand, allowed="None for method='kendall', which has one")
+                raise refuse(
+                    "estimand", given=estimand, allowed=f"None for method={plan.method!r}, which has one"
+                )
             estimate, error = self.correlation_[i, j], plan.errors(self._sums)
-            covered = "Kendall's tau of the population, where ties count as neither order"
-            title, header = "Private rank correlations", "tau"
+            covered, header = _ESTIMANDS[plan.method]
+            title = "Private rank correlations"
         else:
             name = "population" if estimand is None else check_choice("estimand", estimand, ESTIMANDS)
             found = self._population if name == "population" else self._found

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import base64
 import os
+import re
 import struct
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import suppress
@@ -23,7 +24,7 @@ from dpstats.data.batches import Beside, Engine, Part, Work, chosen_columns, ref
 from dpstats.data.columns import WORDS
 from dpstats.data.rows import Integers, added
 from dpstats.data.values import NO_NUMBER, Words, number_sql
-from dpstats.errors import InvalidData, refuse_data
+from dpstats.errors import InvalidData, refuse_data, show
 
 Ask = Callable[[str], Sequence[Sequence[Any]]]
 """SQL -> its rows, on a connection of DuckDB."""
@@ -338,8 +339,19 @@ def _asked(ask: Callable[[], Any]) -> Any:
     except InvalidData:
         raise
     except Exception as error:
-        is_word = NO_NUMBER in str(error)
-    raise InvalidData(f"X: {NO_NUMBER}") if is_word else refusal()
+        is_word = re.search(rf"(, column '[^\n]*')?: {NO_NUMBER}", str(error))
+    raise InvalidData(f"X{is_word[1] or ''}: {NO_NUMBER}. {CHOOSE_COLUMNS}") if is_word else refusal()
+
+
+CHOOSE_COLUMNS = (
+    "Leave the column out: name the columns in bounds={...}, or pass a data frame of the numeric ones."
+)
+
+
+def _error_sql(name: str) -> str:
+    """Return the SQL of an error that names a column of text, and no entry."""
+    words = f", column {show(name)}: {NO_NUMBER}".replace("'", "''")
+    return f"error('{words}')"
 
 
 TEXT = "TEXT"
@@ -428,7 +440,7 @@ def of_text(
     reader = text_reader(path, names, separator, seen)
     # Use a subquery, so that each number is computed only once.
     entries = ", ".join(
-        f"{number_sql(quote_name(name), guarded=seen.foreign)} AS {quote_name(name)}"
+        f"{number_sql(quote_name(name), _error_sql(name), guarded=seen.foreign)} AS {quote_name(name)}"
         if name in numbers
         else quote_name(name)
         for name in names

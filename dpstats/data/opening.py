@@ -114,6 +114,7 @@ class Tally:
 
 _LABELS = "a table of labels: a data frame, an array (n_samples, {}), or a list of rows of as many entries"
 _REAL = "a 2-d table of real numbers"
+_DICT = "Make a data frame of it: pandas.DataFrame(X)."
 
 
 class Memory(Source):
@@ -176,6 +177,8 @@ class Memory(Source):
 
     def _numbers(self, schema: Schema) -> Any:
         X = self._X
+        if isinstance(X, Mapping) and not hasattr(X, "tocsr"):  # sparse tables by keys are mappings, too
+            raise refuse_data("X", got=type(X).__name__, allowed=_REAL, remedy=_DICT)
         if np.ma.isMaskedArray(X):
             raise refuse_data(
                 "X",
@@ -211,7 +214,9 @@ class Memory(Source):
         return np.column_stack(codes)
 
     def _columns(self, k: int, names: Sequence[Any] | None, plain: bool) -> list[Any]:
-        refusal, X = refuse_data("X", allowed=_LABELS.format(k)), self._X
+        X = self._X
+        remedy = _DICT if isinstance(X, Mapping) else ""
+        refusal = refuse_data("X", allowed=_LABELS.format(k), remedy=remedy)
         frame = frame_of(X)
         if frame is not None:
             chosen = list(frame.columns) if names is None else names

@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from numbers import Integral, Real
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from dpstats.errors import attempt, refuse, show_names
+from dpstats.errors import attempt, refuse, refuse_data, show_names
 
 
 def column_names(X: Any) -> list[Any] | None:
@@ -40,12 +40,25 @@ def unit_of(X: Any) -> str:
 
     pandas passes attributes on to frames with other rows: repeated, stacked, resampled, or grouped. So the unit is used
     only if the number of rows is unchanged, and all rows have distinct index labels.
+
+    Raises
+    ------
+    InvalidData
+        If rows of such a frame were dropped. Their number then depends on the data, and no fit may treat it as public.
     """
     attributes = getattr(X, "attrs", None)
     found = attributes.get(UNIT) if isinstance(attributes, dict) else None
     if not (isinstance(found, tuple) and len(found) == 2):
         return "row"
     word, rows = found
+    if len(X) < rows:
+        raise refuse_data(
+            "X",
+            got="fewer",
+            allowed=f"have all rows that one_row_per_unit returned, one of each {word}",
+            remedy="You dropped rows: keep them, and use missing='drop' or groups. If the choice does not depend on "
+            "the data, make it before one_row_per_unit.",
+        )
     same = len(X) == rows and bool(X.index.is_unique)
     return word if same and isinstance(word, str) and word.strip() else "row"
 

@@ -175,25 +175,30 @@ TABLE = "a 2-d table of numbers"
 _SEQUENCE = "a 1-d sequence of numbers"
 
 
-def text_found(name: str, allowed: str = TABLE) -> InvalidData:
-    """Return the error for text in place of numbers."""
+def text_found(name: str, allowed: str = TABLE, column: Any = None) -> InvalidData:
+    """Return the error for text in place of numbers. A column with a name is named."""
     return refuse_data(
         name,
-        got="at least one column that holds text or other objects",
+        got=f"{_place(column)} that holds text or other objects",
         allowed=allowed,
         remedy="Select numeric columns, or convert text entry by entry. For numbers: pandas.to_numeric(column, "
         "errors='coerce') makes other words missing. For answers such as yes and no: column == 'yes'.",
     )
 
 
-def times_found(name: str, allowed: str = TABLE) -> InvalidData:
-    """Return the error for times in place of numbers."""
+def times_found(name: str, allowed: str = TABLE, column: Any = None) -> InvalidData:
+    """Return the error for times in place of numbers. A column with a name is named."""
     return refuse_data(
         name,
-        got="at least one column that holds dates, times or durations",
+        got=f"{_place(column)} that holds dates, times or durations",
         allowed=allowed,
-        remedy="Convert a duration to a number, such as seconds: column.dt.total_seconds() in pandas and polars.",
+        remedy="Convert a date to days since a public day: (column - pandas.Timestamp('2020-01-01')).dt.days. Convert "
+        "a duration to seconds: column.dt.total_seconds().",
     )
+
+
+def _place(column: Any) -> str:
+    return f"column {show(column)}" if isinstance(column, str) and column else "at least one column"
 
 
 def object_found(name: str, allowed: str = TABLE) -> InvalidType:
@@ -202,7 +207,7 @@ def object_found(name: str, allowed: str = TABLE) -> InvalidType:
 
 
 def _convert_numbers(
-    items: Sequence[Any], codes: MissingCodes, name: str = "X", allowed: str = TABLE
+    items: Sequence[Any], codes: MissingCodes, name: str = "X", allowed: str = TABLE, column: Any = None
 ) -> NDArray[np.float64]:
     """Return the nearest float64 of each item, NaN for a missing one or a text that is a code of missing entries."""
     items = codes.clear_items(items)
@@ -214,7 +219,7 @@ def _convert_numbers(
     numbers = list(map(float_of, items))
     for number, item in zip(numbers, items, strict=True):
         if number is None and issubclass(type(item), str | bytes):
-            raise text_found(name, allowed)
+            raise text_found(name, allowed, column)
         if number is None:
             raise object_found(name, allowed)
     return np.array(numbers, dtype=np.float64)
@@ -298,9 +303,9 @@ def _of_series(
 
     kind = series.dtype
     if kind.is_temporal():
-        raise times_found(name, allowed)
+        raise times_found(name, allowed, series.name)
     if not _is_plain(kind) and kind != nw.Boolean:
-        return _convert_numbers(series.to_list(), codes, name, allowed)
+        return _convert_numbers(series.to_list(), codes, name, allowed, series.name)
     # Keep the type of the column, so that an integer is rounded once and in the same way if another value is missing.
     values: NDArray[Any] = series.fill_null(False if kind == nw.Boolean else 0).to_numpy()
     return np.where(series.is_null().to_numpy(), np.nan, values.astype(np.float64))
@@ -357,9 +362,9 @@ def _column(name: str, data: Any, codes: MissingCodes) -> NDArray[np.float64]:
         if array.ndim == 1:
             return np.asarray((as_float64(array) if dtype.itemsize > 8 else array).astype(np.float64))
     if isinstance(dtype, np.dtype) and dtype.kind in "mM":
-        raise times_found(name, _SEQUENCE)
+        raise times_found(name, _SEQUENCE, getattr(data, "name", None))
     values, where = distinct(name, data)
-    numbers = _convert_numbers(values, codes, name, _SEQUENCE)
+    numbers = _convert_numbers(values, codes, name, _SEQUENCE, getattr(data, "name", None))
     return numbers if where is None else numbers[where]
 
 

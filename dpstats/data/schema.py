@@ -124,7 +124,12 @@ class Categories:
         # An array without a dimension cannot be iterated over either.
         given = None if isinstance(values, str | bytes) else attempt(lambda: iter(values), TypeError)
         if given is None:
-            raise refuse(name, got="a single one", allowed="a sequence of distinct values")
+            raise refuse(
+                name,
+                got="a single one",
+                allowed="a sequence of distinct values",
+                remedy="Write brackets: ['yes', 'no'] for one column, [['yes', 'no'], ['old', 'new']] for two.",
+            )
         self.values: tuple[Any, ...] = tuple(map(_plain, given))
         self._code: dict[Key, int] = {}
         for code, value in enumerate(self.values):
@@ -317,7 +322,12 @@ class Column:
         if self.role not in ROLES:
             raise refuse("role", given=self.role, allowed=f"one of {', '.join(ROLES)}")
         if attempt(lambda: [hash(self.name)], TypeError) is None:
-            raise refuse(self.parameter, given=self.name, allowed="the name of one column of X")
+            raise refuse(
+                self.parameter,
+                given=self.name,
+                allowed="the name of one column of X",
+                remedy=f"Put the entries into X as a column, and give its name: {self.parameter}='name'.",
+            )
 
     def read(self, entries: Any, missing: str = "error", codes: MissingCodes = NO_CODES) -> Any:
         """Return the values of the entries, each read independently. For units, return codes of equal entries."""
@@ -451,8 +461,9 @@ class Schema:
         if self.levels is not None and len(numbers) != len(self.levels):
             raise refuse_data(
                 "X",
-                got=str(len(numbers)),
+                got=f"{len(numbers)} columns",
                 allowed=f"have {len(self.levels)} columns, as levels are declared for",
+                remedy="Select them by name, such as X[['arm']].",
             )
         return replace(self, numbers=numbers)
 

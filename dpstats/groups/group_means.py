@@ -694,7 +694,7 @@ class GroupMeans(RatioEstimator[GroupMeansPlan]):
             *self._size_facts(),
             *privacy_facts(self),
             ("Noise", "Gaussian, exact curve" if self.plan_.target.delta else "Laplace"),
-            ("Noise of a count", f"sd {self.counts_noise_std_:.3g} rows"),
+            ("Noise of a count", f"sd {self.counts_noise_std_:.3g} {self.privacy_.units}"),
         ]
         found = replace(
             found,

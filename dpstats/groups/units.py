@@ -97,7 +97,8 @@ def one_row_per_unit(
         )
     _check_how(how)
     if not is_public(unit):
-        raise refuse("unit", given=unit, allowed="the name of a column")
+        remedy = "Put the entries into the frame as a column, and give its name: unit='name'."
+        raise refuse("unit", given=unit, allowed="the name of a column", remedy=remedy)
     refuse_unknown("unit", [unit], names)
     refuse_unknown("how", list(how), names)
     if unit in how:

@@ -10,7 +10,9 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from dpstats.inference.estimates import Estimates, HasEstimates, Test
+    from dpstats.inference.figures import paper_figures
     from dpstats.inference.reports import Page
+    from dpstats.inference.result_columns import side_by_side
     from dpstats.inference.results import (
         ConfidenceInterval,
         JointTest,
@@ -30,6 +32,8 @@ _HOME = {
     "TermTests": "dpstats.inference.results",
     "Test": "dpstats.inference.estimates",
     "about_missing": "dpstats.inference.results",
+    "paper_figures": "dpstats.inference.figures",
+    "side_by_side": "dpstats.inference.result_columns",
     "with_missing": "dpstats.inference.results",
 }
 
@@ -43,6 +47,8 @@ __all__ = [
     "TermTests",
     "Test",
     "about_missing",
+    "paper_figures",
+    "side_by_side",
     "with_missing",
 ]
 

@@ -17,10 +17,10 @@ from dpstats.errors import attempt, refuse
 from dpstats.inference.error_distributions import ErrorDistribution
 from dpstats.inference.figures import draw_intervals, new_figure
 from dpstats.inference.multiple_testing import SIDAK, Together
+from dpstats.inference.papers import UNKNOWN
 from dpstats.inference.reports import SIMULATED, Printed, Records, Reported, free_names
 from dpstats.inference.results import (
     FREE,
-    UNKNOWN,
     ConfidenceInterval,
     Summary,
     list_some,
@@ -417,13 +417,13 @@ class Estimates(Printed):
         """Return the same as JSON has it."""
         return self._records(confidence_level).as_dict()
 
-    def to_latex(self, confidence_level: float | None = None) -> str:
-        """Return the table of the summary as a LaTeX tabular, for the package booktabs."""
-        return self.summary(confidence_level).to_latex()
+    def to_latex(self, confidence_level: float | None = None, **paper: Any) -> str:
+        """Return the table of the summary as LaTeX, with the options of `Summary.to_latex`."""
+        return self.summary(confidence_level).to_latex(**paper)
 
-    def to_markdown(self, confidence_level: float | None = None) -> str:
-        """Return the table of the summary in Markdown."""
-        return self.summary(confidence_level).to_markdown()
+    def to_markdown(self, confidence_level: float | None = None, **paper: Any) -> str:
+        """Return the table of the summary in Markdown, with the same options."""
+        return self.summary(confidence_level).to_markdown(**paper)
 
 
 # Set here, because a dataclass takes what stands in its body for a default.
@@ -647,13 +647,13 @@ class HasEstimates(Reported, ABC):
         """Return the same as JSON has it."""
         return self._records(confidence_level).as_dict()
 
-    def to_latex(self, confidence_level: float | None = None) -> str:
-        """Return the table of the summary as a LaTeX tabular, for the package booktabs."""
-        return self.summary(confidence_level).to_latex()
+    def to_latex(self, confidence_level: float | None = None, **paper: Any) -> str:
+        """Return the table of the summary as LaTeX, with the options of `Summary.to_latex`."""
+        return self.summary(confidence_level).to_latex(**paper)
 
-    def to_markdown(self, confidence_level: float | None = None) -> str:
-        """Return the table of the summary in Markdown."""
-        return self.summary(confidence_level).to_markdown()
+    def to_markdown(self, confidence_level: float | None = None, **paper: Any) -> str:
+        """Return the table of the summary in Markdown, with the same options."""
+        return self.summary(confidence_level).to_markdown(**paper)
 
     def plot(self, ax: Any = None, confidence_level: float | None = None, **style: Any) -> Any:
         """Draw the estimates with their intervals, and return the Axes; see `Estimates.plot`."""

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import contextlib
+from collections.abc import Iterator, Sequence
+from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from dpstats.errors import DPStatsError
+from dpstats.errors import DPStatsError, refuse
 from dpstats.inference.results import ConfidenceInterval
 
 if TYPE_CHECKING:
@@ -17,19 +19,76 @@ if TYPE_CHECKING:
 Numbers = NDArray[np.float64]
 
 ESTIMATE = "#1f5fa8"
-REFERENCE = "#b03a2e"
+REFERENCE = "#d9772b"
 """Colors of private values, and of the values they are compared with."""
+COLORS = (ESTIMATE, REFERENCE, "#12233f", "#7fb0d6", "#7b2d4b", "#2e7d4f")
+"""Colors of several curves. Printed in gray, their lightness differs: 40, 60, 14, 70, 31 and 47 of 100."""
+LINES = ("-", "--", "-.", ":")
+"""Styles of several curves, so that color is never the only difference."""
+WIDTHS = {1: 3.5, 2: 7.2}
+"""Widths of a figure in inches, over one and two columns of a journal."""
+_TALLEST = 9.0
+_TEXT = 8.0
 _ACROSS = 3
+_columns: ContextVar[int | None] = ContextVar("columns", default=None)
+
+
+@contextlib.contextmanager
+def paper_figures(columns: int = 1) -> Iterator[None]:
+    """Make figures as wide as one or two columns of a paper, 3.5 or 7.2 inches, with text of 8 points.
+
+    Inside the ``with`` block, every figure of the package has this width. Save it without scaling.
+
+    Parameters
+    ----------
+    columns : {1, 2}, default=1
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from dpstats.inference import paper_figures
+    >>> from dpstats.means import ClippedMean
+    >>> fit = ClippedMean(bounds=(0, 60), random_state=0).fit(np.full((900, 1), 30.0))
+    >>> with paper_figures(columns=1):
+    ...     axis = fit.plot()
+    >>> float(axis.figure.get_figwidth())
+    3.5
+    """
+    if columns not in WIDTHS or isinstance(columns, bool):
+        raise refuse("columns", given=columns, allowed="1 or 2")
+    try:
+        from matplotlib import rc_context
+    except ImportError:
+        raise _no_pictures() from None
+    before = _columns.set(columns)
+    try:
+        with rc_context(
+            {"font.size": _TEXT, "axes.titlesize": _TEXT, "axes.labelsize": _TEXT, "lines.linewidth": 1.2}
+        ):
+            yield
+    finally:
+        _columns.reset(before)
+
+
+def _no_pictures() -> DPStatsError:
+    return DPStatsError("pictures need matplotlib: pip install 'dpstats[plot]'")
 
 
 def new_figure(**options: Any) -> Figure:
-    """Return an empty figure."""
+    """Return an empty figure, of the width that `paper_figures` asks for."""
     try:
         from matplotlib.figure import Figure
     except ImportError:
-        raise DPStatsError("pictures need matplotlib: pip install 'dpstats[plot]'") from None
+        raise _no_pictures() from None
     # Not pyplot: a library must not touch the caller's backend or open windows.
-    return Figure(layout="constrained", **options)
+    figure = Figure(layout="constrained", **options)
+    columns = _columns.get()
+    if columns is not None:
+        width, height = figure.get_size_inches()
+        # A low figure, such as a forest plot of few rows, keeps its height.
+        scaled = max(height * WIDTHS[columns] / width, min(height, 2.0))
+        figure.set_size_inches(WIDTHS[columns], min(scaled, _TALLEST))
+    return figure
 
 
 def axes_or_new(ax: Any, **options: Any) -> Any:

@@ -20,10 +20,11 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import singledispatch
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from dpstats import __version__
 from dpstats.errors import DPStatsError, refuse, show
+from dpstats.inference.papers import Table, html_table
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -76,31 +77,6 @@ def free_names(names: Iterable[str], taken: Iterable[str]) -> list[str]:
         known.add(name)
         free.append(name)
     return free
-
-
-class Table(Protocol):
-    """Protocol of the parts and forms of a summary; see `dpstats.inference.results.Summary`."""
-
-    @property
-    def title(self) -> str: ...
-    @property
-    def facts(self) -> Sequence[tuple[str, str]]: ...
-    @property
-    def columns(self) -> Sequence[str]: ...
-    @property
-    def notes(self) -> Sequence[str]: ...
-
-    def aligned(self, blank: str) -> list[list[str]]:
-        """Return the rows, decimal points of a column below each other."""
-
-    def as_html(self) -> str:
-        """Return the summary as an HTML fragment."""
-
-    def to_latex(self) -> str:
-        """Return the table as a LaTeX tabular."""
-
-    def to_markdown(self) -> str:
-        """Return the table in Markdown."""
 
 
 SIMULATED = "Simulated noise, not a private release: random_state was given."
@@ -210,36 +186,71 @@ class Reported:
         """Return the numbers as JSON has them: facts, and a list of rows."""
         return self._records().as_dict()
 
-    def to_latex(self) -> str:
-        """Return the table of the summary as a LaTeX tabular, for the package booktabs."""
-        return self.summary().to_latex()
+    def to_latex(
+        self, *, caption: str | None = None, label: str | None = None, notes: bool | None = None
+    ) -> str:
+        """Return the table of the summary as LaTeX, with every special character escaped.
 
-    def to_markdown(self) -> str:
-        """Return the table of the summary in Markdown."""
-        return self.summary().to_markdown()
-
-    def to_html(self, path: str | os.PathLike[str], *, title: str | None = None) -> Path:
-        """Write a self-contained HTML page: the summary, the guarantee in plain language, parameters and releases.
-
-        Only released numbers and public facts are in it. A picture is, where there is one and matplotlib is
-        installed.
+        It needs the package booktabs, and threeparttable for a caption, a label or notes.
 
         Parameters
         ----------
-        path : path
-            The file; one that exists is replaced, whole.
+        caption : str, optional
+            Caption. Default: the title of the summary, if there is a label or notes.
+        label : str, optional
+            Label for references, such as "tab:means".
+        notes : bool, optional
+            Whether notes below the table state the facts of the summary, with the guarantee, and its notes. Default:
+            whether there is a caption or a label. Without any of the three, only the tabular is returned.
+        """
+        return self.summary().to_latex(caption=caption, label=label, notes=notes)
+
+    def to_markdown(
+        self, *, caption: str | None = None, label: str | None = None, notes: bool | None = None
+    ) -> str:
+        """Return the table of the summary in Markdown.
+
+        Parameters
+        ----------
+        caption, label, notes
+            The same as in `to_latex`.
+        """
+        return self.summary().to_markdown(caption=caption, label=label, notes=notes)
+
+    def to_html(
+        self,
+        path: str | os.PathLike[str] | None = None,
+        *,
+        title: str | None = None,
+        caption: str | None = None,
+        label: str | None = None,
+        notes: bool | None = None,
+    ) -> Path | str:
+        """Write a self-contained HTML page, or return the table alone as HTML.
+
+        The page has the summary, the guarantee in plain language, parameters and releases. Only released numbers
+        and public facts are in it. A picture is, where there is one and matplotlib is installed.
+
+        Parameters
+        ----------
+        path : path, optional
+            The file; one that exists is replaced, whole. Default: no file, and the table is returned.
         title : str, optional
-            Default: the title of the summary.
+            Title of the page. Default: the title of the summary.
+        caption, label, notes
+            The same as in `to_latex`, for the table without a page.
 
         Returns
         -------
-        Path
+        Path or str
 
         Raises
         ------
         InvalidParameter
             If the file cannot be written.
         """
+        if path is None:
+            return html_table(self.summary(), caption=caption, label=label, notes=notes)
         return page_of(self, title).write(path)
 
     def _background(self) -> Background:

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from dpstats.data.parameters import printable
 from dpstats.errors import attempt, refuse
+from dpstats.inference.papers import UNKNOWN, latex_table, markdown_table
 from dpstats.inference.reports import SIMULATED, Printed, Records, Reported
 
 __all__ = ["ConfidenceInterval", "JointTest", "Summary", "TermTests", "about_missing", "with_missing"]
@@ -334,28 +335,17 @@ class Summary(Reported):
         """Return the summary itself."""
         return self
 
-    def to_latex(self) -> str:
-        """Return the table as a LaTeX tabular, for the package booktabs."""
-        special = {
-            "\\": r"\textbackslash{}",
-            "~": r"\textasciitilde{}",
-            "^": r"\textasciicircum{}",
-            UNKNOWN: "--",
-        }
-        escaped = str.maketrans({**{c: f"\\{c}" for c in "&%$#_{}"}, **special})
-        table = [[cell.translate(escaped) for cell in row] for row in [self.columns, *self.rows]]
-        head, *body = (" & ".join(row) + r" \\" for row in table)
-        begin = rf"\begin{{tabular}}{{l{'r' * (len(self.columns) - 1)}}}"
-        lines = [begin, r"\toprule", head, r"\midrule", *body, r"\bottomrule", r"\end{tabular}"]
-        return "\n".join(lines)
+    def to_latex(
+        self, *, caption: str | None = None, label: str | None = None, notes: bool | None = None
+    ) -> str:
+        """Return the table as LaTeX; see `dpstats.inference.reports.Reported.to_latex`."""
+        return latex_table(self, caption=caption, label=label, notes=notes)
 
-    def to_markdown(self) -> str:
-        """Return the table in Markdown."""
-        rules = ["---", *["---:"] * (len(self.columns) - 1)]
-        return "\n".join(
-            "| " + " | ".join(cell.replace("|", "\\|") for cell in row) + " |"
-            for row in [list(self.columns), rules, *map(list, self.rows)]
-        )
+    def to_markdown(
+        self, *, caption: str | None = None, label: str | None = None, notes: bool | None = None
+    ) -> str:
+        """Return the table in Markdown; see `dpstats.inference.reports.Reported.to_markdown`."""
+        return markdown_table(self, caption=caption, label=label, notes=notes)
 
     def _records(self) -> Records:
         names = [row[0] for row in self.rows]
@@ -534,8 +524,6 @@ def list_some(names: Sequence[Any], most: int = 6) -> str:
     return ", ".join(map(str, names[:most])) + (f" and {left:,} more" if left > 0 else "")
 
 
-UNKNOWN = "–"
-"""Printed in place of a number that noise hides, which is NaN."""
 NOISE_ONLY = 2.0
 """Standard deviations of its noise below which a released number cannot be distinguished from 0."""
 SHOWN_ALONE = 10 / 3

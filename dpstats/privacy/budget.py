@@ -311,7 +311,8 @@ class PrivacyBudget(Reported):
         """Return this budget for data in which every row is one unit of this name, for example one row per person.
 
         Charges for rows become charges for this unit. Use it if the data cannot carry a unit: arrays, files,
-        polars frames and mechanisms. Both objects share one budget: a charge to either is a charge to both.
+        polars frames and mechanisms. Nothing checks it: if a unit has several rows, the guarantee
+        is false. Both objects share one budget: a charge to either is a charge to both.
 
         Examples
         --------
@@ -516,9 +517,9 @@ class PrivacyBudget(Reported):
         if self._unit_of(kept) not in (None, self._unit_charged(cost)):
             raise InvalidParameter(
                 f"the unit of the budget is {self._unit_of(kept)!r}, the unit of the charge is "
-                f"{self._unit_charged(cost)!r}: they do not add up. Nothing was charged. Convert the guarantee with "
-                "group_privacy(guarantee, size, unit=...), or declare that every row is one unit with "
-                "budget.count_rows_as(unit)."
+                f"{self._unit_charged(cost)!r}: they do not add up. Nothing was charged. Convert the "
+                "guarantee with group_privacy, or use one_row_per_unit. If every row is one unit, and none was "
+                "dropped, call budget.count_rows_as(unit)."
             )
         more = self._filter.amounts(cost, spent)
         after = spent[0] + more[0], spent[1] + more[1]

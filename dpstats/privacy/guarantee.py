@@ -112,6 +112,27 @@ def two_product(a: Any, b: Any) -> tuple[Any, Any]:
     return product, ((high_a * high_b - product) + high_a * low_b + low_a * high_b) + low_a * low_b
 
 
+_PLURALS = {"person": "people", "child": "children", "man": "men", "woman": "women"}
+
+
+def plural(unit: str) -> str:
+    """Return the plural of the name of a unit.
+
+    Examples
+    --------
+    >>> from dpstats.privacy.guarantee import plural
+    >>> [plural(unit) for unit in ("row", "person", "patient", "family", "patient_id")]
+    ['rows', 'people', 'patients', 'families', 'values of patient_id']
+    """
+    if unit in _PLURALS:
+        return _PLURALS[unit]
+    if not unit.isalpha() or not unit.islower():
+        return f"values of {unit}"  # the name of a column
+    if unit.endswith(("s", "x", "ch", "sh")):
+        return f"{unit}es"
+    return f"{unit[:-1]}ies" if unit[-1] == "y" and unit[-2:-1] not in "aeiou" else f"{unit}s"
+
+
 class Neighbors(enum.Enum):
     """Neighboring relation: the pairs of datasets that a guarantee makes indistinguishable.
 
@@ -202,6 +223,11 @@ class PrivacyGuarantee(Reported):
         """The neighboring relation as text, such as "one person replaced"."""
         return self.neighbors.value.replace("row", self.unit)
 
+    @property
+    def units(self) -> str:
+        """The units of privacy as text, such as "rows" or "patients"."""
+        return plural(self.unit)
+
     def __str__(self) -> str:
         numbers = f"(epsilon = {self.epsilon:.6g}, delta = {self.delta:.6g}), {self.relation}"
         return f"{numbers} [simulated noise, not a private release]" if self.simulated else numbers
@@ -285,6 +311,8 @@ class PrivacyGuarantee(Reported):
         Implied privacy (epsilon = 1, delta = 0), one row replaced
         """
         own = [("Privacy", str(self))]
+        if self.unit != "row":
+            own.append(("Units of privacy", self.units))
         return own if self.neighbors is Neighbors.REPLACE_ONE else [*own, ("Implied privacy", self._implied)]
 
     def to_dict(self) -> dict[str, Any]:

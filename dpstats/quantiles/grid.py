@@ -241,7 +241,10 @@ def check_sizes(n_samples: Any, n_features: Any) -> int:
     n = check_integer("n_samples", n_samples, at_least=2)
     if check_integer("n_features", n_features, at_least=1) != 1:
         raise refuse_data(
-            "X", got=f"{n_features} columns", allowed="one column: a 1-d array, or a table with one column"
+            "X",
+            got=f"{n_features} columns",
+            allowed="one column: a 1-d array, or a table with one column",
+            remedy="Select it by name, such as X[['age']].",
         )
     return n
 

@@ -430,11 +430,19 @@ class PrivateEstimator(Reported, BaseEstimator, Generic[Plan]):
             )
         return self._released_size.interval(confidence_level)
 
-    def methods_text(self) -> str:
+    def methods_text(self, *, sources: str | None = None, total: Any = None) -> str:
         """Return a paragraph on methods for a paper, from the public facts of the fit.
 
-        The paragraph states the version, the parameters, the guarantee, the release and the estimand. It ends
-        with a request in brackets for the facts that only you know. It contains no estimate.
+        The paragraph states the version, the parameters, the guarantee, the release and the estimand. It contains no
+        estimate. State the source of the parameters and the guarantee of all releases, which only you know.
+
+        Parameters
+        ----------
+        sources : str, optional
+            Where bounds and other parameters that describe the data come from, such as "the protocol".
+        total : PrivacyGuarantee or PrivacyBudget, optional
+            Guarantee of all releases from these data, or the budget that all of them were charged to. Default: the
+            text says that the guarantee is of this release alone.
 
         Returns
         -------
@@ -453,8 +461,15 @@ class PrivateEstimator(Reported, BaseEstimator, Generic[Plan]):
         estimand, null = self._conclusions()
         parameters, _ = self._parameters
         notes = self.summary().notes
+        if sources is not None and not (isinstance(sources, str) and sources.strip()):
+            raise refuse("sources", given=sources, allowed="text, such as 'the protocol'")
+        total = total.spent if isinstance(total, PrivacyBudget) else total
+        if total is not None and not isinstance(total, PrivacyGuarantee):
+            raise refuse("total", given=total, allowed="a PrivacyGuarantee or a PrivacyBudget")
+        name = type(self).__name__
+        words = None if total is None else str(replace(total, simulated=False))
         return write_methods(
-            type(self).__name__, self.plan_, self.privacy_, parameters, estimand, null, notes
+            name, self.plan_, self.privacy_, parameters, estimand, null, notes, sources=sources, total=words
         )
 
     def receipt(self, key: bytes | str | None = None) -> Receipt:

@@ -63,12 +63,6 @@ def as_text(checks: Sequence[Check]) -> str:
 
 # Methods
 
-TO_STATE = (
-    "[State the source of every parameter that describes the data, such as bounds, and the total guarantee of all "
-    "releases from these data.]"
-)
-"""Facts that only the author of a paper knows."""
-
 
 def write_methods(
     name: str,
@@ -78,6 +72,8 @@ def write_methods(
     estimand: str | None,
     null: str | None,
     notes: Sequence[str] = (),
+    sources: str | None = None,
+    total: str | None = None,
 ) -> str:
     """Return the paragraph on one release.
 
@@ -96,6 +92,10 @@ def write_methods(
         Null hypothesis of a test.
     notes : sequence of str
         Notes of the summary, whose assumptions the paragraph states.
+    sources : str, optional
+        Where the public parameters come from.
+    total : str, optional
+        Guarantee of all releases from the data.
     """
     given = ", ".join(f"{key} = {value}" for key, value in parameters)
     given = given and f" Its parameters were {given}."
@@ -104,11 +104,9 @@ def write_methods(
         f"The fit satisfies differential privacy with {replace(guarantee, simulated=False)}.",
     ]
     if guarantee.neighbors is Neighbors.REPLACE_ONE:
-        unit = guarantee.unit
-        unit = f"{unit}s" if unit in ("row", "unit") else f"units of privacy (one {unit} each)"
-        sentences.append(f"The number of {unit}, {plan.n_given:,}, is public.")
+        sentences.append(f"The number of {guarantee.units}, {plan.n_given:,}, is public.")
     else:
-        sentences.append("The number of rows is private.")
+        sentences.append(f"The number of {guarantee.units} is private.")
     if plan.counted is not None:
         sentences.append(
             "Rows with a missing entry were left out. The number of complete rows was released first, and a random "
@@ -125,7 +123,15 @@ def write_methods(
         sentences.append(f"Confidence intervals account for the privacy noise and cover {estimand}.")
     if null is not None:
         sentences.append(f"The p-value accounts for the privacy noise. The null hypothesis is: {null}.")
-    return " ".join([*sentences, *find_assumptions(notes), TO_STATE])
+    sentences += find_assumptions(notes)
+    if sources is not None:
+        sentences.append(f"Public parameters, such as bounds, are from {sources}.")
+    sentences.append(
+        "The guarantee is of this release alone."
+        if total is None
+        else f"All releases from these data together satisfy differential privacy with {total}."
+    )
+    return " ".join(sentences)
 
 
 def find_assumptions(notes: Sequence[str]) -> list[str]:

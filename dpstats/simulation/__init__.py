@@ -2,6 +2,7 @@
 
 from dpstats.simulation.comparison import Check, CrossingPoint, compare, crossing_point, sample_complexity
 from dpstats.simulation.formula_fit import FormulaFit, fit_formula
+from dpstats.simulation.power import PowerCurve, power, power_curve, required_samples
 from dpstats.simulation.rate_fit import RateFit, fit_rate
 from dpstats.simulation.samplers import (
     Contaminated,
@@ -24,6 +25,7 @@ __all__ = [
     "CrossingPoint",
     "FormulaFit",
     "Gaussian",
+    "PowerCurve",
     "ProductBernoulli",
     "Rademacher",
     "RateFit",
@@ -37,6 +39,9 @@ __all__ = [
     "crossing_point",
     "fit_formula",
     "fit_rate",
+    "power",
+    "power_curve",
+    "required_samples",
     "sample_complexity",
     "study_report",
 ]

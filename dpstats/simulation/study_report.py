@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from dpstats.errors import InvalidParameter
-from dpstats.inference.figures import axes_or_new, plain
+from dpstats.inference.figures import COLORS, axes_or_new, plain
 from dpstats.inference.reports import Page, draw, page_of
 from dpstats.simulation.comparison import CrossingPoint
 from dpstats.simulation.rate_fit import RateFit, fit_rate
@@ -27,7 +27,6 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-_COLORS = ("#1f5fa8", "#b03a2e", "#2e7d4f", "#8a5fb0", "#b07a1e", "#4a5666")
 _MARKERS = ("o", "s", "^", "D")
 
 _MOST_TICKS = 8
@@ -97,7 +96,7 @@ def draw_risk(
         x = np.array([float(cell.parameters[parameter]) for cell in shown])
         y = np.array([cell.mean(chosen) for cell in shown])
         errors = np.nan_to_num([2 * cell.standard_error(chosen) for cell in shown])
-        color = _COLORS[i % len(_COLORS)]
+        color = COLORS[i % len(COLORS)]
         # On a log axis a bar must not reach 0.
         below = np.minimum(errors, 0.999 * y) if logarithmic else errors
         axis.errorbar(
@@ -105,7 +104,7 @@ def draw_risk(
             y,
             [below, errors],
             **{
-                "fmt": _MARKERS[i // len(_COLORS) % len(_MARKERS)],
+                "fmt": _MARKERS[i % len(_MARKERS)],
                 "ms": 4,
                 "capsize": 2,
                 "color": color,
@@ -134,7 +133,7 @@ def draw_risk(
     axis.set_ylabel(plain(chosen.replace("_", " ")))
     axis.grid(alpha=0.25, which="both")
     _mark_sizes(axis, results.parameter(parameter), logarithmic)
-    if len(groups) > len(_COLORS) and ax is None:  # next to the axes, where it hides nothing
+    if len(groups) > len(COLORS) and ax is None:  # next to the axes, where it hides nothing
         columns = -(-len(groups) // _NAMES_BELOW_EACH_OTHER)
         axis.figure.set_size_inches(_SIZE[0] + 1.9 * columns, _SIZE[1])
         axis.figure.legend(fontsize=8, frameon=False, loc="outside center right", ncols=columns)
@@ -167,7 +166,7 @@ def _mark_sizes(axis: Axes, values: Any, logarithmic: bool) -> None:
 
 def _draw_terms(axis: Axes, x: Any, parts: Mapping[str, Any]) -> None:
     for j, (term, values) in enumerate(parts.items()):
-        axis.plot(x, values, ls="--", lw=1, color=_COLORS[(j + 1) % len(_COLORS)], label=term)
+        axis.plot(x, values, ls="--", lw=1, color=COLORS[(j + 1) % len(COLORS)], label=term)
     if len(parts) == 2 and len(x) > 1:
         first, second = parts.values()
         place = crossover(x, first, second)
@@ -228,11 +227,11 @@ def draw_crossing(found: CrossingPoint, ax: Any = None, *, name: str = "n", **st
         found.points[order],
         shares[order],
         errors[order],
-        **{"fmt": "o", "ms": 4, "capsize": 2, "color": _COLORS[0], "label": "power", **style},
+        **{"fmt": "o", "ms": 4, "capsize": 2, "color": COLORS[0], "label": "power", **style},
     )
     axis.axhline(found.target, color="0.5", lw=1, ls="--", label=f"target power {found.target:.3g}")
-    axis.axvspan(float(found.interval.low), float(found.interval.high), color=_COLORS[1], alpha=0.25)
-    axis.axvline(found.value, color=_COLORS[1], lw=1, label=f"{plain(name)} = {found.value:.4g}")
+    axis.axvspan(float(found.interval.low), float(found.interval.high), color=COLORS[1], alpha=0.25)
+    axis.axvline(found.value, color=COLORS[1], lw=1, label=f"{plain(name)} = {found.value:.4g}")
     axis.set_xscale("log")
     axis.set_xlabel(plain(name))
     axis.set_ylabel("share of rejections")

@@ -198,7 +198,7 @@ def checked_rows(table: Table, others: int | None = None) -> tuple[Floats, Steps
             "event",
             got="at least one entry that is missing or not declared",
             allowed="hold declared values only (by default 0 for censored and 1 for an event)",
-            remedy="Declare its value in causes or as censored.",
+            remedy="Declare its value in causes or as censored. Times come first: fit(times, events).",
         )
     groups = np.zeros(len(times), dtype=np.int64) if table.groups is None else table.groups
     if others is not None:
@@ -523,7 +523,7 @@ class SurvivalEstimator(PrivateEstimator[Plan], ABC):
                 "n_features",
                 given=n_features,
                 allowed="1, because times are one column",
-                remedy="Name it by time, or give it alone as X.",
+                remedy="Name it, such as time='months', or give it alone as X.",
             )
         return check_integer("n_samples", n_samples, at_least=1, at_most=MOST_ROWS)
 

@@ -522,7 +522,7 @@ class PrivateSurvival(ComparesCurves):
         facts = [
             *self._public_facts(("Bins, horizon", f"{self.plan_.cells.n_bins}, {end:g}")),
             ("Noise", "Gaussian, exact curve" if self.privacy_.delta else "Laplace"),
-            ("Noise at risk", f"sd {noise.min():.3g} to {noise.max():.3g} rows"),
+            ("Noise at risk", f"sd {noise.min():.3g} to {noise.max():.3g} {self.privacy_.units}"),
         ]
         cells = [list(row.values()) for row in rows]
         return Summary("Private survival", facts, list(rows[0]), cells, self._notes())

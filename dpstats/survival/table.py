@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import gammaincc
 
-from dpstats.inference.figures import new_figure, plain
+from dpstats.inference.figures import COLORS, LINES, new_figure, plain
 from dpstats.survival.cells import LeastSquares
 from dpstats.survival.curves import (
     Curves,
@@ -325,7 +325,6 @@ def table_log_rank(*references: Reference) -> tuple[Floats, Floats, Floats]:
 
 # The table
 
-_COLORS = ("#1f5fa8", "#c2571a", "#2d7f5e", "#7a4fa3", "#8a6d1a", "#b03060")
 _COLUMNS = 5  # of numbers at risk
 
 
@@ -592,11 +591,11 @@ def draw_curves(
         axis, below = ax, None
     discrete = table.plan.discrete
     for k, (name, place) in enumerate(zip(names, places, strict=True)):
-        color = _COLORS[k % len(_COLORS)]
+        color = COLORS[k % len(COLORS)]
         low, high = table.band(place, level)
         curve, end = table.estimate(place), table.usable_until(place)
         label = plain(name) if table.plan.groups is not None else "survival"
-        look = {"color": color, "label": label, **style}
+        look = {"color": color, "ls": LINES[k % len(LINES)], "label": label, **style}
         if discrete:
             axis.step(edges, curve, where="post", **look)
         else:

@@ -195,7 +195,7 @@ class TablePlan(CellsPlan):
         positions = f", positions inside them with {100 * share:g}% of the privacy" if share else ""
         notes = [
             f"{m} bins up to {edges[-1]:g}{positions}",
-            f"noise of the number at risk{each}: sd {std.min():.3g} to {std.max():.3g} rows",
+            f"noise of the number at risk{each}: sd {std.min():.3g} to {std.max():.3g} {self.guarantee.units}",
             f"expected width of a 95% interval at the horizon, if half{each} survive to it: {width[-1]:.3g}",
         ]
         rows = self.n_samples / self.cells.n_groups

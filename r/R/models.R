@@ -10,14 +10,16 @@ dp_lm <- function(formula, data, bounds, levels = NULL, ...) {
 }
 
 dp_glm <- function(formula, family, data, bounds, levels = NULL, ...) {
-  declared <- declare(formula, bounds, levels)
+  declared <- declare(formula, bounds, as_text_levels(levels, data))
+  check_response(formula, data)
   columns <- to_python_columns(data, all.vars(formula))
   arguments <- c(
     list(declared$formula, columns, bounds = declared$bounds, levels = declared$levels),
     to_python_parameters(list(...))
   )
   # The formula is kept as text: its environment holds the rows of the caller.
-  new_fit(do.call(estimator(family)$from_formula, arguments), declared$formula)
+  columns <- all.vars(formula[[length(formula)]])
+  new_fit(do.call(estimator(family)$from_formula, arguments), declared$formula, columns)
 }
 
 estimator <- function(family) {
@@ -34,9 +36,44 @@ estimator <- function(family) {
 }
 
 declare <- function(formula, bounds, levels) {
+  check_formula(formula)
   text <- paste(deparse(formula, width.cutoff = 500L), collapse = " ")
   text <- gsub("\\b(as\\.)?factor\\(", "C(", gsub("^", "**", text, fixed = TRUE), perl = TRUE)
   list(formula = text, bounds = lapply(bounds, as.double), levels = if (length(levels) > 0) lapply(levels, as_levels))
+}
+
+# What R reads otherwise than Python, or takes from the rows, stops here.
+check_formula <- function(formula) {
+  called <- setdiff(all.names(formula), all.vars(formula))
+  if ("." %in% all.vars(formula)) {
+    stop("formula must name its columns, got `.`. Write them out: which columns a model has must be public.", call. = FALSE)
+  }
+  if ("%in%" %in% called) {
+    stop("formula must not have %in%. Write a nested factor as b + a:b.", call. = FALSE)
+  }
+  if ("offset" %in% called) {
+    stop("formula must not have offset(). For a rate, give exposure = \"column\" to dp_glm.", call. = FALSE)
+  }
+}
+
+# A factor crosses as text, and so do its levels: 1 is "1".
+as_text_levels <- function(levels, data) {
+  if (length(levels) == 0) return(levels)
+  is_text <- vapply(names(levels), function(name) is.factor(data[[name]]) || is.character(data[[name]]), logical(1))
+  levels[is_text] <- lapply(levels[is_text], as.character)
+  levels
+}
+
+check_response <- function(formula, data) {
+  outcome <- if (length(formula) == 3) formula[[2]]
+  if (is.name(outcome) && is.factor(data[[as.character(outcome)]])) {
+    name <- as.character(outcome)
+    stop(
+      "outcome ", name, " must be numbers, got a factor. Name its ones, such as data$", name, " <- as.numeric(data$", name,
+      " == \"yes\").",
+      call. = FALSE
+    )
+  }
 }
 
 as_levels <- function(values) {

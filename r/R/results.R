@@ -1,10 +1,10 @@
 # What a fit says, in the shapes that R users know.
 
-new_fit <- function(model, formula) {
+new_fit <- function(model, formula, columns) {
   terms <- rownames_of(model)
   structure(
     list(
-      python = model, formula = formula, text = reticulate::py_str(model$summary()),
+      python = model, formula = formula, columns = columns, text = reticulate::py_str(model$summary()),
       coefficients = stats::setNames(numbers(model$params_), terms),
       vcov = matrix(numbers(model$params_cov_$ravel()), length(terms), dimnames = list(terms, terms)),
       nobs = reticulate::py_to_r(model$nobs)
@@ -36,15 +36,49 @@ confint.dp_fit <- function(object, parm, level = 0.95, ...) {
   if (missing(parm)) intervals else intervals[parm, , drop = FALSE]
 }
 
-tidy.dp_fit <- function(x, conf.int = FALSE, conf.level = 0.95, ...) {
+tidy.dp_fit <- function(x, conf.int = FALSE, conf.level = 0.95, exponentiate = FALSE, ...) {
   model <- x$python
   table <- data.frame(
     term = names(x$coefficients), estimate = unname(x$coefficients), std.error = unname(sqrt(diag(x$vcov))),
     statistic = numbers(model$tvalues$to_numpy()), p.value = numbers(model$pvalues$to_numpy())
   )
-  if (!conf.int) return(table)
-  intervals <- confint.dp_fit(x, level = conf.level)
-  cbind(table, conf.low = unname(intervals[, 1]), conf.high = unname(intervals[, 2]))
+  if (conf.int) {
+    intervals <- confint.dp_fit(x, level = conf.level)
+    table <- cbind(table, conf.low = unname(intervals[, 1]), conf.high = unname(intervals[, 2]))
+  }
+  # As broom does, the standard error stays on the scale of the model.
+  shown <- intersect(c("estimate", "conf.low", "conf.high"), names(table))
+  if (exponentiate) table[shown] <- lapply(table[shown], exp)
+  table
+}
+
+glance.dp_fit <- function(x, ...) {
+  privacy <- x$python$privacy_
+  data.frame(
+    nobs = nobs.dp_fit(x), df.residual = df.residual.dp_fit(x),
+    epsilon = reticulate::py_to_r(privacy$epsilon), delta = reticulate::py_to_r(privacy$delta)
+  )
+}
+
+df.residual.dp_fit <- function(object, ...) object$nobs - length(object$coefficients)
+
+predict.dp_fit <- function(object, newdata, ...) {
+  if (missing(newdata)) {
+    stop("newdata must be given: a fit keeps no rows, and predictions of private rows are private.", call. = FALSE)
+  }
+  numbers(object$python$predict(to_python_columns(newdata, object$columns)))
+}
+
+fitted.dp_fit <- function(object, ...) {
+  stop("fitted values are of single rows, and not released. Use predict(fit, newdata) of public rows.", call. = FALSE)
+}
+
+residuals.dp_fit <- function(object, ...) {
+  stop("residuals are of single rows, and not released. print(fit) has their scale.", call. = FALSE)
+}
+
+update.dp_fit <- function(object, ...) {
+  stop("update would fit again, which is another release. Call dp_lm or dp_glm, and count its cost.", call. = FALSE)
 }
 
 print.dp_fit <- function(x, ...) {
@@ -52,4 +86,13 @@ print.dp_fit <- function(x, ...) {
   invisible(x)
 }
 
-summary.dp_fit <- function(object, ...) object
+summary.dp_fit <- function(object, ...) {
+  table <- tidy.dp_fit(object)
+  coefficients <- as.matrix(table[-1])
+  dimnames(coefficients) <- list(table$term, c("Estimate", "Std. Error", "z value", "Pr(>|z|)"))
+  structure(list(coefficients = coefficients, text = object$text), class = "summary.dp_fit")
+}
+
+coef.summary.dp_fit <- function(object, ...) object$coefficients
+
+print.summary.dp_fit <- print.dp_fit

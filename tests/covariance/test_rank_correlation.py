@@ -130,7 +130,7 @@ def test_what_is_printed() -> None:
     [
         ({"method": "pearson"}, (10, 2), "bounds must be"),
         ({"bounds": (0, 1)}, (10, 2), "bounds must be None for method='kendall'"),
-        ({"method": "spearman"}, (10, 2), "method must be"),
+        ({"method": "tau"}, (10, 2), "method must be"),
         ({"delta": 0.0}, (10, 2), "delta must be greater than 0"),
         ({}, (10, 1), "n_features must"),
     ],

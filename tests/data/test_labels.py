@@ -8,7 +8,7 @@ import polars as pl
 import pytest
 
 from dpstats.data.parameters import UNIT, by_name, column_names, printable, unit_of
-from dpstats.errors import InvalidParameter
+from dpstats.errors import InvalidData, InvalidParameter
 from dpstats.means import ClippedMean
 
 SECRET, SECRET_NUMBERS = "secret", [4242.5, 1.0]
@@ -70,11 +70,15 @@ def test_what_a_row_is():
         pd.concat([frame, frame]),
         pd.concat([frame, frame], ignore_index=True),
         frame.sample(3, replace=True, random_state=0),
-        frame.groupby("b").mean(),
         frame.melt(),
-        frame[:2],
     ):
         assert unit_of(rows) == "row"
+    # Their number depends on the data.
+    for fewer in (frame[frame["a"] > 1], frame[:2], frame.dropna().iloc[1:], frame.groupby("b").mean()):
+        with pytest.raises(
+            InvalidData, match="You dropped rows: keep them, and use missing='drop' or groups"
+        ):
+            unit_of(fewer)
     for other in (3, "", " ", "person", ("person",), (" ", 3), (7, 3)):
         frame.attrs[UNIT] = other
         assert unit_of(frame) == "row"

@@ -36,7 +36,6 @@ from dpstats.regression import (
     SufficientStatisticsRegression,
 )
 from dpstats.release.estimator import PrivateEstimator
-from dpstats.release.receipts import TO_STATE
 from dpstats.statistic import PrivateStatistic
 from dpstats.survival import LogRankTest, PrivateSurvival
 from dpstats.tables import ContingencyTable, PrivateProportion
@@ -422,7 +421,11 @@ def test_a_methods_section_states_the_facts_of_the_fit(name: str) -> None:
         *([f"The null hypothesis is: {model.result_.null}."] if name in TESTS else []),
     ):
         assert fact.lower() in text.lower(), fact
-    assert text.endswith(TO_STATE) and "\n" not in text and "entropy" not in text
+    assert (
+        text.endswith("The guarantee is of this release alone.")
+        and "\n" not in text
+        and "entropy" not in text
+    )
 
 
 def test_the_page_on_results_says_how_intervals_cover_together() -> None:

@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 from sklearn.exceptions import NotFittedError
 
+from dpstats.errors import InvalidParameter
 from dpstats.means import ClippedMean, PrivateVariance
-from dpstats.privacy import Neighbors, PrivacyGuarantee
+from dpstats.privacy import Neighbors, PrivacyBudget, PrivacyGuarantee
 from dpstats.quantiles import PrivateQuantile
 from dpstats.release.receipts import find_assumptions, write_methods
 from tests.nets.calls import ESTIMATORS, fitted
@@ -39,8 +40,22 @@ def test_the_number_of_rows_is_public_only_if_neighbors_have_the_same() -> None:
         text = write_methods(
             "Mean", plan, PrivacyGuarantee(1.0, neighbors=neighbors, unit="person"), [], None, None
         )
-        assert ("The number of units of privacy (one person each), 50, is public." in text) == public
+        assert f"The number of people{', 50, is public' if public else ' is private'}." in text
         assert "Its parameters" not in text
+
+
+def test_the_author_adds_sources_and_the_total() -> None:
+    budget = PrivacyBudget(2.0)
+    fit = ClippedMean(bounds=(0, 1), random_state=0).fit(X[:, None])
+    assert fit.methods_text().endswith("The guarantee is of this release alone.")
+    text = fit.methods_text(sources="the protocol", total=budget)
+    assert "such as bounds, are from the protocol." in text
+    assert text.endswith(
+        "together satisfy differential privacy with (epsilon = 0, delta = 0), one row replaced."
+    )
+    for wrong in ({"sources": 3}, {"sources": " "}, {"total": 1.0}):
+        with pytest.raises(InvalidParameter, match=next(iter(wrong))):
+            fit.methods_text(**wrong)
 
 
 def test_a_methods_section_needs_a_fit() -> None:

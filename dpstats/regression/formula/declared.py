@@ -186,6 +186,10 @@ def _refuse_expression(node: ast.expr) -> InvalidParameter:
             f"not have {name}(), which would be made of all rows, which are private: write it with public numbers, as "
             "I((x - 40) / 10) or bs(x, knots=[30, 50])"
         )
+    elif name in ("factor", "as.factor"):
+        column = ", ".join(map(ast.unparse, node.args)) if isinstance(node, ast.Call) else "x"
+        remedy = f"Write C({column}), and declare its levels: levels={{'{column}': [...]}}."
+        return refuse("formula", got=ast.unparse(node), allowed="name a factor as C(column)", remedy=remedy)
     elif name == "bs":
         allowed = "have bs() as a term or a part of an interaction, not in an expression"
     else:
@@ -270,7 +274,9 @@ def check_declared(bounds: Any, levels: Any, data: Any = None) -> Declared:
     levels = {} if levels is None else levels
     for name, value in (("bounds", bounds), ("levels", levels)):
         if not isinstance(value, Mapping):
-            raise refuse(name, given=value, allowed="a mapping by the names of columns")
+            example = "bounds={'age': (0, 100)}" if name == "bounds" else "levels={'arm': ['old', 'new']}"
+            remedy = f"Name the column of each: {example}."
+            raise refuse(name, given=value, allowed="a mapping by the names of columns", remedy=remedy)
         if not all(isinstance(key, str) for key in value):
             raise refuse(name, allowed="have the names of columns as keys, which are text")
     pairs = {
@@ -404,7 +410,8 @@ def open_table(data: Any) -> tuple[Sequence[str], Callable[[str], Any]]:
         module = kind.__module__.partition(".")[0]
         found = kind.__name__ if module in ("builtins", "numpy") else f"{module}.{kind.__name__}"
         allowed = "a data frame in memory or a mapping of names to columns"
-        raise refuse_data("data", got=found, allowed=allowed, remedy="Collect it first.")
+        remedy = "Read the file first, with pandas.read_csv(path)." if kind is str else "Collect it first."
+        raise refuse_data("data", got=found, allowed=allowed, remedy=remedy)
     if frame is None and any(
         isinstance(column, str) or not hasattr(column, "__len__") for column in data.values()
     ):

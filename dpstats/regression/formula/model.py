@@ -558,7 +558,10 @@ def _terms(formula: Any) -> tuple[list[Any] | None, list[Any]]:
         # The reason quotes the formula, which is not shown if it is long.
         shown = show(formula)
         why = f": {str(error).splitlines()[0].split('. ')[0]}" if shown[0] in "'\"" else ""
-        raise refuse("formula", got=f"{shown}{why}", allowed="like 'y ~ x + C(plan)'") from None
+        remedy = "Write C(x) for as.factor(x)." if "as.factor(" in formula else ""
+        raise refuse(
+            "formula", got=f"{shown}{why}", allowed="like 'y ~ x + C(plan)'", remedy=remedy
+        ) from None
     left = getattr(sides, "lhs", None)
     right = sides.root if left is None else sides.rhs
     if isinstance(left, tuple) or isinstance(right, tuple):

@@ -64,3 +64,38 @@ test_that("a budget is charged, and refuses more than it has", {
   expect_output(print(budget), "remaining: \\(epsilon = 0.25")
   expect_error(dp_lm(y ~ x, rows, bounds, epsilon = 0.75, budget = budget), "Nothing was charged")
 })
+
+test_that("ratios are exponentials", {
+  fit <- dp_glm(k ~ x, binomial(), rows, list(x = c(0, 1)), random_state = 1)
+  table <- tidy(fit, conf.int = TRUE)
+  ratios <- tidy(fit, conf.int = TRUE, exponentiate = TRUE)
+  for (name in c("estimate", "conf.low", "conf.high")) expect_equal(ratios[[name]], exp(table[[name]]))
+  expect_equal(ratios$std.error, table$std.error)
+})
+
+test_that("methods answer, or stop with the reason", {
+  fit <- dp_lm(y ~ x + C(g), rows, bounds, levels, random_state = 1)
+  expect_identical(df.residual(fit), 3997L)
+  expect_named(glance(fit), c("nobs", "df.residual", "epsilon", "delta"))
+  expect_identical(dimnames(coef(summary(fit))), list(names(coef(fit)), c("Estimate", "Std. Error", "z value", "Pr(>|z|)")))
+  new <- data.frame(x = c(0.1, 0.9), g = c("a", "b"))
+  expected <- coef(fit)[[1]] + coef(fit)[["x"]] * new$x + coef(fit)[[3]] * (new$g == "b")
+  expect_equal(predict(fit, new), expected)
+  expect_error(predict(fit), "newdata must be given")
+  expect_error(fitted(fit), "not released")
+  expect_error(residuals(fit), "not released")
+  expect_error(update(fit, . ~ x), "another release")
+})
+
+test_that("formulas that mean something else in Python are refused", {
+  expect_error(dp_lm(y ~ x %in% g, rows, bounds, levels), "must not have %in%")
+  expect_error(dp_lm(y ~ ., rows, bounds, levels), "must name its columns")
+  expect_error(dp_glm(k ~ x + offset(log(x)), poisson(), rows, bounds), "exposure")
+  expect_error(dp_glm(g ~ x, binomial(), rows, bounds), "outcome g must be numbers, got a factor")
+})
+
+test_that("levels of a factor may be written as numbers", {
+  rows$dose <- factor(sample(c(1, 2), 4000, replace = TRUE))
+  fit <- dp_lm(y ~ C(dose), rows, bounds, list(dose = c(1, 2)), random_state = 1)
+  expect_named(coef(fit), c("(Intercept)", "C(dose)[T.2]"))
+})

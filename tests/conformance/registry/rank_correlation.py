@@ -90,3 +90,48 @@ def entries() -> Iterator[Entry]:
         ),
         estimator=PrivateCorrelation(**OPTIONS),
     )
+    yield from spearman()
+
+
+def displaced(n: int = 5) -> tuple[Dataset, Dataset]:
+    """Return the neighbors whose sums of products of grades are furthest apart: rows in order, with one displaced."""
+    X = np.repeat(np.arange(n, dtype=float)[:, None], 2, axis=1)
+    Y = X.copy()
+    Y[0] = n, -1.0
+    return X, Y
+
+
+def spearman_pairs() -> Iterator[tuple[Dataset, Dataset]]:
+    yield displaced()
+    yield from pairs()
+    rng = np.random.default_rng(1)
+    for _ in range(300):
+        rest = np.column_stack([rng.permutation(4), rng.permutation(4)]).astype(float)
+        yield tuple(np.vstack([rng.integers(-1, 9, size=(1, 2)) / 2, rest]) for _ in range(2))  # type: ignore[misc]
+
+
+def spearman() -> Iterator[Entry]:
+    options = {**OPTIONS, "method": "spearman"}
+    estimator, pair = PrivateCorrelation(**options), displaced()
+    plan = estimator.plan(5, 2)
+    wrong = OnePair(**options).plan(5, 2)
+    yield Entry(
+        name="rank correlation by Spearman",
+        covers=PrivateCorrelation,
+        proof="kendall.md",
+        plan=plan,
+        integers=exact_integers(estimator, plan),
+        pairs=spearman_pairs,
+        draw=core(estimator),
+        dataset=pair[0],
+        neighbor=pair[1],
+        power=0.4,
+        public=fitted(estimator, lambda made: made.correlation_),
+        unattained={STAGE: 0.94},
+        unattained_reason="products of grades and squared parts are furthest apart at different neighbors",
+        bugs=(PlantedBug("half the noise", core(HalfNoise(**options)), *pair, 2.0, 1e-2),),
+        understated=(
+            Understated("half the change", wrong, exact_integers(estimator, wrong), spearman_pairs),
+        ),
+        estimator=PrivateCorrelation(**options),
+    )

@@ -1,0 +1,170 @@
+"""Tables and figures for papers: what special characters become, what the notes state, what survives gray print."""
+
+from __future__ import annotations
+
+import html.parser
+import re
+import shutil
+import subprocess
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from dpstats.errors import InvalidParameter
+from dpstats.groups import GroupMeans, one_row_per_unit
+from dpstats.inference import paper_figures, side_by_side
+from dpstats.inference.figures import COLORS, ESTIMATE, REFERENCE, new_figure
+from dpstats.inference.papers import in_latex
+from dpstats.inference.results import Summary
+from dpstats.means import ClippedMean
+from dpstats.regression import PrivateLinearRegression
+from dpstats.survival import PrivateSurvival
+
+SPECIAL = "a<b>c|d&e%f_g#h$i{j}k~l^m\\n[o]*p`q\"r's--t"
+ROWS = [["[0, 1)", "-0.31", "ε ≤ 2"], ["* of 5%", "[-3, 2]", "–"], [SPECIAL, "1e-06", "τ ± 1"]]
+TABLE = Summary(
+    SPECIAL, [("Privacy", "(epsilon = 1), one patient replaced")], ["", "n_1", "<x>"], ROWS, [SPECIAL]
+)
+rng = np.random.default_rng(0)
+VISITS = pd.DataFrame(
+    {"patient": np.arange(900) // 3, "age_<65>": rng.uniform(20, 80, 900), "arm": rng.choice(["a", "b"], 900)}
+)
+PATIENTS = one_row_per_unit(VISITS, "patient", {"age_<65>": "mean", "arm": "first"})
+FITS = {
+    f"{high} & up": ClippedMean(bounds=(0, high), random_state=0).fit(PATIENTS[["age_<65>"]])
+    for high in (90, 200)
+}
+
+
+def document(*tables: str) -> str:
+    packages = r"\documentclass{article}\usepackage[utf8]{inputenc}\usepackage{booktabs,threeparttable}"
+    return "\n".join([packages, r"\begin{document}", *tables, r"\end{document}"])
+
+
+def test_latex_escapes_every_special_character() -> None:
+    text = TABLE.to_latex(caption=SPECIAL, label="tab:a_b")
+    bare = re.sub(
+        r"\\[a-zA-Z]+|\\[%&$#_{}]|\$[^$]*\$", "", text.replace("\\\\", "").replace(r"\label{tab:a_b}", "")
+    )
+    assert not re.findall(r"[<>|%#_^\\\"`]", bare.replace('"', "").replace(r"\begin", ""))
+    assert in_latex("< > | & % _ #") == r"\textless{} \textgreater{} \textbar{} \& \% \_ \#"
+    # A bracket or a star after a line break would be its argument.
+    assert not re.search(r"\\\\\n[\[*]", text) and r"{[}0, 1) & $-$0.31 & $\varepsilon$ $\leq$ 2 \\" in text
+
+
+def test_a_table_of_a_paper_has_its_caption_label_guarantee_and_notes() -> None:
+    fit = next(iter(FITS.values()))
+    text = fit.to_latex(0.9, caption="Mean age.", label="tab:age")
+    lines = text.splitlines()
+    assert lines[:3] == [r"\begin{table}[htbp]", r"\centering", r"\begin{threeparttable}"]
+    assert lines[3:5] == [r"\caption{Mean age.}", r"\label{tab:age}"]
+    notes = text.partition(r"\begin{tablenotes}")[2]
+    assert (
+        "Privacy: (epsilon = 1, delta = 0), one patient replaced" in notes
+        and "Units of privacy: patients" in notes
+    )
+    assert notes.count(r"\item") == 1 + len(fit.summary().notes) and "90\\% low" in text
+    assert fit.to_latex().startswith(r"\begin{tabular}") and "tablenotes" not in fit.to_latex(
+        caption="A", notes=False
+    )
+    markdown = fit.to_markdown(caption="Mean age.", label="tab:age")
+    assert markdown.startswith("**Mean age.** {#tab:age}\n\n| ") and "one patient replaced" in markdown
+    page = fit.to_html(caption="Mean age.", label="tab:age")
+    assert (
+        "<caption>Mean age.</caption>" in page and 'id="tab:age"' in page and "one patient replaced" in page
+    )
+    for wrong in ({"caption": 3}, {"label": "a b"}, {"label": "}"}, {"label": ""}):
+        with pytest.raises(InvalidParameter, match=next(iter(wrong))):
+            fit.to_latex(**wrong)
+
+
+def test_html_and_markdown_escape_alike() -> None:
+    class Reader(html.parser.HTMLParser):
+        def __init__(self) -> None:
+            super().__init__()
+            self.words: list[str] = []
+
+        def handle_data(self, data: str) -> None:
+            self.words.append(data)
+
+    reader = Reader()
+    reader.feed(TABLE.to_html(notes=True))
+    assert reader.words.count(SPECIAL) == 3
+    (row,) = [line for line in TABLE.to_markdown().splitlines() if "e%f" in line]
+    assert len(re.findall(r"(?<!\\)\|", row)) == 4 and "a&lt;b&gt;c" in row
+
+
+def test_results_stand_side_by_side() -> None:
+    table = side_by_side(FITS, title="Ages")
+    assert list(table.columns) == ["", *FITS] and [row[0] for row in table.rows] == ["age_<65>"]
+    frame = FITS["90 & up"].to_frame()
+    shown = [float(number) for number in re.findall(r"-?[\d.]+", table.rows[0][1])]
+    np.testing.assert_allclose(shown, frame[["estimate", "low", "high"]].to_numpy()[0], atol=0.06)
+    groups = GroupMeans(bounds=(0, 90), groups=["a", "b"], by="arm", random_state=0)
+    groups.fit(PATIENTS[["age_<65>", "arm"]])
+    both = side_by_side({"all": FITS["90 & up"], "arms": groups}, confidence_level=0.9)
+    assert [row[1] == "" for row in both.rows] == [False, True, True] and "90% interval" in dict(both.facts)[
+        "Cells"
+    ]
+    for wrong in ({}, [groups], {"a": 3.0}, {"a": FITS["90 & up"].confidence_interval()}):
+        with pytest.raises(InvalidParameter, match="results must"):
+            side_by_side(wrong)
+
+
+def test_what_noise_hides_is_a_dash_side_by_side() -> None:
+    few = GroupMeans(bounds=(0, 1), groups=["a", "b"], epsilon=0.01, random_state=1)
+    few.fit(np.full((9, 1), 0.5), np.array(["a"] * 9))
+    hidden = np.isnan(few.to_frame()["estimate"].to_numpy())
+    cells = [row[1] for row in side_by_side({"x": few}).rows]
+    assert hidden.any() and [cell.startswith("–") for cell in cells] == hidden.tolist()
+
+
+@pytest.mark.skipif(not (shutil.which("tectonic") or shutil.which("pdflatex")), reason="needs LaTeX")
+def test_tables_compile(tmp_path: Path) -> None:
+    tables = [
+        side_by_side(FITS).to_latex(label="tab:both"),
+        TABLE.to_latex(caption=SPECIAL),
+        TABLE.to_latex(),
+    ]
+    (tmp_path / "a.tex").write_text(document(*tables, FITS["90 & up"].to_latex(notes=True)), encoding="utf-8")
+    command = (
+        ["tectonic"]
+        if shutil.which("tectonic")
+        else ["pdflatex", "-halt-on-error", "-interaction=nonstopmode"]
+    )
+    done = subprocess.run([*command, "a.tex"], cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-2000:]
+    assert (tmp_path / "a.pdf").stat().st_size > 1000
+
+
+@pytest.mark.parametrize(("columns", "width"), [(1, 3.5), (2, 7.2)])
+def test_figures_have_the_width_of_columns(columns: int, width: float) -> None:
+    survival = PrivateSurvival(horizon=5.0, groups=["a", "b"], random_state=0)
+    survival.fit(rng.exponential(3, 600), rng.integers(0, 2, 600), rng.choice(["a", "b"], 600))
+    model = PrivateLinearRegression(x_bounds=(-1, 1), y_bounds=(-2, 2), random_state=0)
+    model.fit(rng.uniform(-1, 1, (900, 2)), rng.uniform(-1, 1, 900))
+    with paper_figures(columns):
+        for fit in (survival, model, FITS["90 & up"]):
+            figure = np.ravel(fit.plot())[0].figure
+            assert figure.get_figwidth() == width and 1.0 < figure.get_figheight() <= 9.0
+            figure.draw_without_rendering()
+    assert new_figure(figsize=(5, 4)).get_figwidth() == 5
+    with pytest.raises(InvalidParameter, match="columns must be 1 or 2, got 3"), paper_figures(3):
+        pass
+
+
+def lightness(color: str) -> float:
+    """Return the lightness L* of a color, from 0 to 100."""
+    parts = np.array([int(color[i : i + 2], 16) / 255 for i in (1, 3, 5)])
+    linear = np.where(parts <= 0.04045, parts / 12.92, ((parts + 0.055) / 1.055) ** 2.4)
+    return float(116 * (linear @ [0.2126, 0.7152, 0.0722]) ** (1 / 3) - 16)
+
+
+def test_colors_survive_gray_print() -> None:
+    assert abs(lightness(ESTIMATE) - lightness(REFERENCE)) > 18
+    found = [lightness(color) for color in COLORS]
+    assert min(abs(a - b) for i, a in enumerate(found) for b in found[:i]) > 6 and max(found) < 75
+    # Of up to four curves, every two differ by as much as the first two.
+    assert min(abs(a - b) for i, a in enumerate(found[:4]) for b in found[:i]) > 9
