@@ -114,6 +114,11 @@ def path_or_dash(word: str) -> Path | str:
     return Path(word) if word not in ("", "-") else word
 
 
+def path_or_address(word: str) -> Path | str:
+    """Return the path in a word, or unchanged an address such as s3://bucket/rows.parquet, or "-"."""
+    return word if "://" in word else path_or_dash(word)
+
+
 def results_path(ledger: Path) -> Path:
     """Return the file of a ledger's results."""
     return ledger.with_name(f"{ledger.name}.results")
