@@ -558,7 +558,7 @@ class InputTable:
             return self._parquet(columns, option, text)
         rows = self._text(columns, option, text)
         self._check(*rows.shape)
-        return rows.frame()
+        return rows.frame(text) if self._is_several else rows.frame()
 
     def parts(
         self, columns: list[str], beside: str, option: str, text: Collection[str] = ()

@@ -105,6 +105,12 @@ class Address:
     def __str__(self) -> str:
         return self.url
 
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Address) and other.url == self.url
+
+    def __hash__(self) -> int:
+        return hash(self.url)
+
 
 File = Path | Address
 
@@ -133,8 +139,8 @@ class ParquetColumns(NamedTuple):
     durations: tuple[str, ...]
 
 
-def parquet_columns(connection: Any, path: File) -> ParquetColumns:
-    """Return the columns of a Parquet file. The errors of DuckDB are raised as they are.
+def parquet_columns(connection: Any, paths: Sequence[File]) -> list[ParquetColumns]:
+    """Return the columns of each of several Parquet files. The errors of DuckDB are raised as they are.
 
     Parquet has no type for durations: other programs write whole numbers, and the type as metadata that DuckDB
     ignores.
@@ -144,14 +150,41 @@ def parquet_columns(connection: Any, path: File) -> ParquetColumns:
     InvalidData
         If two columns have the same name, or names that DuckDB does not distinguish.
     """
-    if not path.is_file():
-        raise refuse_data(
-            "X", got=repr(str(path)) if isinstance(path, Path) else None, allowed="a file that is there"
-        )
-    ask = _ask(connection)
+    for path in paths:
+        if not path.is_file():
+            raise refuse_data(
+                "X", got=repr(str(path)) if isinstance(path, Path) else None, allowed="a file that is there"
+            )
+    ask, found = _ask(connection), []
+    listed = f"[{', '.join(map(file_literal, paths))}]"
+    schema = (
+        "SELECT file_name, name, type, repetition_type, converted_type, num_children, logical_type, duckdb_type "
+        f"FROM parquet_schema({listed})"
+    )
+    headers: dict[str, list[Any]] = {}
+    for name, *row in ask(schema):
+        headers.setdefault(name, []).append(tuple(row))
+    if len(headers) < len(paths):
+        raise refuse_data("X", allowed="name each file once")
+    metadata = (
+        f"SELECT file_name, value FROM parquet_kv_metadata({listed}) WHERE decode(key) = 'ARROW:schema'"
+    )
+    durations = {name: tuple(_duration_names(value)) for name, value in ask(metadata)}
+    known: dict[Any, ParquetColumns] = {}
+    for path, (name, header) in zip(paths, headers.items(), strict=True):
+        key = tuple(header), durations.get(name, ())
+        if key not in known:
+            known[key] = _described_columns(ask, path, header, durations.get(name, ()))
+        found.append(known[key])
+    return found
+
+
+def _described_columns(
+    ask: Ask, path: File, header: Sequence[Any], durations: Sequence[str]
+) -> ParquetColumns:
     described = ask(f"DESCRIBE SELECT * FROM {_reader([path])}")
     types = tuple((str(row[0]), str(row[1])) for row in described)
-    names, stored = [name for name, _ in types], list(_stored_names(ask, path))
+    names, stored = [name for name, _ in types], list(_stored_names(header))
     if names != stored:
         changed = next((old for old, new in zip(stored, names, strict=False) if old != new), "")
         raise refuse_data(
@@ -160,7 +193,7 @@ def parquet_columns(connection: Any, path: File) -> ParquetColumns:
             allowed="have different names of columns",
             remedy="Rename one of them.",
         )
-    return ParquetColumns(types, tuple(name for name in _duration_names(ask, path) if name in names))
+    return ParquetColumns(types, tuple(name for name in durations if name in names))
 
 
 def _reader(paths: Sequence[File]) -> str:
@@ -181,28 +214,27 @@ def parquet_table(paths: Sequence[File], columns: ParquetColumns) -> str:
     return f"(SELECT * REPLACE ({made}) FROM {_reader(paths)})"
 
 
-def _stored_names(ask: Ask, path: File) -> Iterator[str]:
+_CHILDREN = 4
+"""Place of the number of nested columns in a row of DuckDB's parquet_schema, after the name of the file."""
+
+
+def _stored_names(header: Sequence[Any]) -> Iterator[str]:
     """Yield the names of the columns, as the file has them."""
-    schema = f"SELECT name, coalesce(num_children, 0) FROM parquet_schema({file_literal(path)})"
     left = 0
-    for name, children in ask(schema)[1:]:
+    for row in header[1:]:
         if not left:
-            yield str(name)
-        left = max(left - 1, 0) + int(children)  # parts of a nested column
+            yield str(row[0])
+        left = max(left - 1, 0) + int(row[_CHILDREN] or 0)  # parts of a nested column
 
 
-def _duration_names(ask: Ask, path: File) -> Iterator[str]:
-    """Yield the names of the columns that Arrow's schema, if the file has one, declares as durations."""
-    metadata = (
-        f"SELECT value FROM parquet_kv_metadata({file_literal(path)}) WHERE decode(key) = 'ARROW:schema'"
-    )
-    for (value,) in ask(metadata):
-        message = base64.b64decode(value)
-        start = 8 if message.startswith(b"\xff\xff\xff\xff") else 4
-        schema = _Flat(message, start).follow().slot(2).follow()
-        for field in schema.slot(1).follow().items():
-            if field.slot(2).byte() == _DURATION:
-                yield field.slot(0).follow().text()
+def _duration_names(value: bytes) -> Iterator[str]:
+    """Yield the names of the columns that Arrow's schema declares as durations."""
+    message = base64.b64decode(value)
+    start = 8 if message.startswith(b"\xff\xff\xff\xff") else 4
+    schema = _Flat(message, start).follow().slot(2).follow()
+    for field in schema.slot(1).follow().items():
+        if field.slot(2).byte() == _DURATION:
+            yield field.slot(0).follow().text()
 
 
 class _Flat:
@@ -533,7 +565,7 @@ def supports_duckdb() -> bool:
 def of_parquet(path: Path) -> DuckRows:
     """Return the rows of a Parquet file."""
     connection = connect([path])
-    return of_tables(connection, [path], _asked(lambda: parquet_columns(connection, path)))
+    return of_tables(connection, [path], _asked(lambda: parquet_columns(connection, [path])[0]))
 
 
 def of_tables(connection: Any, paths: Sequence[File], columns: ParquetColumns) -> DuckRows:

@@ -306,9 +306,10 @@ def open_files(found: Sequence[Found]) -> FileRows:
     tables: dict[Any, list[File]] = {}
     names: list[Mapping[str, str]] = []
     connection = connect([path for path, _ in found])
-    for path, folders in found:
+    headers = _read_headers(connection, [path for path, _ in found])
+    for (path, folders), columns in zip(found, headers, strict=True):
         # DuckDB reads files of the same types at once, and no type is changed for the sake of another file.
-        key = _read_header(connection, path), tuple(folders.items())
+        key = columns, tuple(folders.items())
         if key not in tables:
             names.append(folders)
         tables.setdefault(key, []).append(path)
@@ -319,15 +320,17 @@ def open_files(found: Sequence[Found]) -> FileRows:
     return join_files(parts, found)
 
 
-def _read_header(connection: Any, path: File) -> ParquetColumns:
-    """Return the columns of a Parquet file, or say which file cannot be read."""
+def _read_headers(connection: Any, paths: Sequence[File]) -> list[ParquetColumns]:
+    """Return the columns of Parquet files, or say which file cannot be read."""
     try:
-        return parquet_columns(connection, path)
+        return parquet_columns(connection, paths)
     except (InvalidData, MemoryError):
         raise
     except Exception:  # its message may quote data
-        unreadable = path.name
-    raise refuse_data("X", got=repr(unreadable), allowed="Parquet files that can be read")
+        unreadable = "" if len(paths) > 1 else repr(paths[0].name)
+    for path in paths if not unreadable else ():
+        _read_headers(connection, [path])
+    raise refuse_data("X", got=unreadable or None, allowed="Parquet files that can be read")
 
 
 def join_files(parts: Sequence[FilePart], found: Sequence[Found] = ()) -> FileRows:

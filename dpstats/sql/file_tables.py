@@ -49,9 +49,10 @@ def table_label(given: Any) -> str:
 def parquet_source(connection: Any, found: Sequence[Found]) -> tuple[Listed, str]:
     """Return the columns of Parquet files, and the SQL of their table, in which each column has one type."""
     tables: dict[Any, list[File]] = {}
-    for path, folders in found:
-        key = parquet_columns(connection, path), tuple(folders.items())
-        tables.setdefault(key, []).append(path)
+    for (path, folders), columns in zip(
+        found, parquet_columns(connection, [path for path, _ in found]), strict=True
+    ):
+        tables.setdefault((columns, tuple(folders.items())), []).append(path)
     headers = [
         (paths[0].name, [name for name, _ in columns.types], dict(folders))
         for (columns, folders), paths in tables.items()
