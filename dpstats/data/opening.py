@@ -476,7 +476,7 @@ def _open_arrow(X: Any) -> Source | None:
 
 
 def _open_spark(X: Any) -> Source | None:
-    from dpstats.data.batches import open_spark_frame
+    from dpstats.data.spark_rows import open_spark_frame
 
     frame = X.to_spark() if hasattr(X, "to_spark") else X  # pandas on Spark
     return open_spark_frame(frame) if hasattr(frame, "mapInArrow") else None
