@@ -493,7 +493,7 @@ def add_table(parser: argparse.ArgumentParser) -> None:
     add_options(parser, file)
     form = """
     --pattern
-        'file' is a pattern: *, ? and [...] stand for parts of names, and ** for folders
+        read all files of a pattern with *, ?, [...] or **
     --sep C
         what separates entries: a character, or 'tab' (default: ',', and 'tab' in .tsv files)
     --encoding NAME, default utf-8
@@ -591,16 +591,14 @@ class InputTable:
         (first, *more) = self._given
         plain = isinstance(first, Path) and not first.is_dir()
         if not more and not self._pattern and (plain or first in ("", "-")):
-            return [Found(Path(first), {})]  # whatever its ending
+            return [Found(Path(first), {})]
         if "-" in self._given:
             raise refuse("file", got="- and others", allowed="'-' alone, or files")
         try:
             return find_files(self._given, pattern=self._pattern)
         except InvalidData as error:
-            words = str(error)
-        raise InvalidData(
-            words.replace("dpstats.data.files('folder/*.csv', pattern=True)", "--pattern 'folder/*.csv'")
-        )
+            words = re.sub(r"dpstats\.data\.files\((.*?), pattern=True\)", r"--pattern \1", str(error))
+        raise InvalidData(words)
 
     @property
     def _is_several(self) -> bool:

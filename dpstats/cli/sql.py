@@ -41,7 +41,7 @@ _QUERY = """
     --table NAME=FILE, repeated
         a CSV or Parquet file, a folder of them, or an address (s3://...), and its name; repeatable
     --pattern
-        FILE is a pattern: *, ? and [...] stand for parts of names, and ** for folders
+        read all files of a pattern with *, ?, [...] or **
     --database FILE
         a DuckDB database, or the postgresql:// address of one of Postgres, in place of --table. The password is read
         from PGPASSWORD or from a password file

@@ -54,7 +54,7 @@ class Address:
         self.name, self.suffix, self.suffixes = self.place.name, self.place.suffix, self.place.suffixes
 
     @classmethod
-    def of(cls, url: str) -> Address | Path:
+    def parse(cls, url: str) -> Address | Path:
         """Return the address, or a path if it is one of this machine."""
         scheme, _, rest = url.partition("://")
         with suppress(ImportError, ValueError):
@@ -74,7 +74,7 @@ class Address:
             f"X = duckdb.sql(\"FROM '{scheme}://...'\").",
         )
 
-    def at(self, place: Any) -> Address:
+    def locate(self, place: Any) -> Address:
         """Return the address of another file of the library."""
         return Address(self.files.unstrip_protocol(str(place)), str(place), self.files)
 
@@ -89,7 +89,7 @@ class Address:
         return self.ask(lambda: self.files.open(str(self.place), "rb"))
 
     def is_file(self) -> bool:
-        """Return whether the file is there. DuckDB says so by itself."""
+        """Return whether the file is there, or True where only DuckDB can find it."""
         return self.files is None or bool(self.ask(lambda: self.files.isfile(str(self.place))))
 
     def ask(self, query: Callable[[], Any]) -> Any:
@@ -140,7 +140,7 @@ class ParquetColumns(NamedTuple):
 
 
 def parquet_columns(connection: Any, paths: Sequence[File]) -> list[ParquetColumns]:
-    """Return the columns of each of several Parquet files. The errors of DuckDB are raised as they are.
+    """Return the columns of each of several Parquet files. This raises the errors of DuckDB.
 
     Parquet has no type for durations: other programs write whole numbers, and the type as metadata that DuckDB
     ignores.
@@ -565,10 +565,10 @@ def supports_duckdb() -> bool:
 def of_parquet(path: Path) -> DuckRows:
     """Return the rows of a Parquet file."""
     connection = connect([path])
-    return of_tables(connection, [path], _asked(lambda: parquet_columns(connection, [path])[0]))
+    return read_tables(connection, [path], _asked(lambda: parquet_columns(connection, [path])[0]))
 
 
-def of_tables(connection: Any, paths: Sequence[File], columns: ParquetColumns) -> DuckRows:
+def read_tables(connection: Any, paths: Sequence[File], columns: ParquetColumns) -> DuckRows:
     """Return the rows of Parquet files with the same columns."""
     return _of_table(connection, parquet_table(paths, columns))
 

@@ -1,6 +1,6 @@
 """Rows of several files: a folder, a list of paths, a pattern, or addresses such as ``s3://bucket/rows.parquet``.
 
-Each file is read by itself, with its own declared types, and the sums of all files are added up. So neither the other
+Each file has its own declared types, and the sums of all files are added up. So neither the other
 files nor the boundaries between them decide what a row contributes, and statistics in a file decide nothing. What the
 files must have in common is public: their format, and the names and the order of their columns.
 """
@@ -27,8 +27,8 @@ from dpstats.data.duckdb_rows import (
     ParquetColumns,
     connect,
     is_parquet,
-    of_tables,
     parquet_columns,
+    read_tables,
 )
 from dpstats.data.rows import Integers, Sums, added, column_of
 from dpstats.data.text import of_text_file
@@ -81,8 +81,8 @@ def files(paths: Any, *, pattern: bool = False) -> FileRows:
     Raises
     ------
     InvalidData
-        If there is no file, a file occurs twice or has other columns than the first, or the folder is a Delta,
-        Hudi or Iceberg table, which also holds rows that were deleted.
+        If there is no file, or a file occurs twice or has other columns than the first. Also for the folder of a
+        Delta, Hudi or Iceberg table, which has deleted rows, too.
 
     Notes
     -----
@@ -109,7 +109,7 @@ def files(paths: Any, *, pattern: bool = False) -> FileRows:
     return open_files(find_files(paths, pattern=pattern))
 
 
-# Which files
+# Files
 
 
 def find_files(paths: Any, *, pattern: bool = False) -> list[Found]:
@@ -140,7 +140,7 @@ _ENDINGS = (
 
 def _find(path: str | os.PathLike[str], pattern: bool) -> Iterator[Found]:
     if isinstance(path, str) and "://" in path:
-        found = Address.of(path)
+        found = Address.parse(path)
         if isinstance(found, Address):
             yield from _find_address(found, pattern)
             return
@@ -148,7 +148,7 @@ def _find(path: str | os.PathLike[str], pattern: bool) -> Iterator[Found]:
     if not pattern:
         yield from _below(Path(path), Path(path), named=True)
         return
-    root = Path(*_without_pattern(PurePath(path).parts))
+    root = Path(*_find_root(PurePath(path).parts))
     recursive = "**" in PurePath(path).parts  # which matches folders, and the files below them
     for match in map(Path, sorted(glob.glob(str(path), recursive=True))):
         for beside in _LAKES:
@@ -158,7 +158,7 @@ def _find(path: str | os.PathLike[str], pattern: bool) -> Iterator[Found]:
             yield from _below(match, root, named=False)
 
 
-def _without_pattern(parts: Sequence[str]) -> list[str]:
+def _find_root(parts: Sequence[str]) -> list[str]:
     """Return the folders above the first part that is a pattern."""
     place = next((i for i, part in enumerate(parts) if set(part) & set("*?[")), len(parts) - 1)
     return list(parts[:place])
@@ -169,20 +169,20 @@ def _is_hidden(name: str) -> bool:
 
 
 def _below(path: Path, root: Path, *, named: bool) -> Iterator[Found]:
-    """Yield a file, or the files below a folder. ``named`` says that the caller named it, whatever its name."""
+    """Yield a file, or the files below a folder. ``named`` says that the caller named it."""
     if not path.is_dir():
         if named and not path.is_file():
             raise refuse_data("X", got=repr(str(path)), allowed="a file or a folder that is there")
         _check_ending(path)
         yield Found(path, _folder_columns(path, root))
         return
-    for entry in sorted(_listed(path), key=lambda entry: entry.name):
+    for entry in sorted(_list_folder(path), key=lambda entry: entry.name):
         _check_lake(entry.name)
         if not _is_hidden(entry.name):
             yield from _below(entry, root, named=False)
 
 
-def _listed(folder: Path) -> list[Path]:
+def _list_folder(folder: Path) -> list[Path]:
     try:
         return list(folder.iterdir())
     except OSError as error:
@@ -196,7 +196,7 @@ def _check_ending(path: File | PurePath) -> None:
             "X",
             got=f"one that ends in {path.suffix!r}" if path.suffix else "one without an ending",
             allowed="files of tables",
-            remedy=f"{_ENDINGS} Name those of a folder by a pattern: dpstats.data.files('folder/*.csv', pattern=True).",
+            remedy=f"{_ENDINGS} Select files by a pattern: dpstats.data.files('folder/*.csv', pattern=True).",
         )
 
 
@@ -262,17 +262,17 @@ def _find_address(address: Address, pattern: bool) -> Iterator[Found]:
     listed = address.ask(
         lambda: library.glob(str(place)) if pattern else library.find(str(place), withdirs=False)
     )
-    root = PurePath(*_without_pattern(place.parts)) if pattern else place
+    root = PurePath(*_find_root(place.parts)) if pattern else place
     for path in map(PurePath, sorted(listed)):
         inner = (*path.parts[len(root.parts) : -1], path.name)
         for name in inner:
             _check_lake(name)
         if not any(map(_is_hidden, inner)):
             _check_ending(path)
-            yield Found(address.at(path), _folder_columns(path, root))
+            yield Found(address.locate(path), _folder_columns(path, root))
 
 
-# Their rows
+# Rows
 
 
 class FilePart(NamedTuple):
@@ -314,7 +314,7 @@ def open_files(found: Sequence[Found]) -> FileRows:
             names.append(folders)
         tables.setdefault(key, []).append(path)
     parts = [
-        FilePart(of_tables(connection, paths, columns), paths[0].name, folders)
+        FilePart(read_tables(connection, paths, columns), paths[0].name, folders)
         for ((columns, _), paths), folders in zip(tables.items(), names, strict=True)
     ]
     return join_files(parts, found)

@@ -153,7 +153,7 @@ def probe_workers(session: Any) -> None:
 
 
 def _report_worker(batches: Iterable[Any]) -> Iterator[Any]:
-    """Return one row, from a worker that has read all of its rows."""
+    """Return the number of rows that a worker has read."""
     return _answer(lambda: [sum(batch.num_rows for batch in batches)])
 
 

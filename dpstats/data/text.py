@@ -192,7 +192,7 @@ def read_delimited(
     option : str
         Name of ``columns`` in errors.
     spool : Spool, optional
-        Where the rows are stored. Several texts share it, so that they share its memory, and its file.
+        Store of the rows. Several texts share its memory and its file.
 
     Raises
     ------

@@ -473,7 +473,7 @@ class PrivacyBudget(Reported):
     def check_adaptive(self, purpose: str) -> None:
         """Refuse a budget whose charges are all fixed before the first answer.
 
-        ``purpose`` is a release of several charges, of which a later one depends on the answer to an earlier one.
+        ``purpose`` is a release whose later charges depend on the answer to the first.
         """
         if not self._filter.adaptive:
             raise refuse(

@@ -32,6 +32,7 @@ from dpstats.errors import InvalidData, InvalidParameter, is_public, refuse, ref
 from dpstats.sql.catalogue import DUCKDB, POSTGRES, Ask, BaseTable, ColumnType, fold, quoted
 from dpstats.sql.file_tables import (
     Listed,
+    add_folders,
     check_different_names,
     check_reading,
     copy_frame,
@@ -41,7 +42,6 @@ from dpstats.sql.file_tables import (
     keep_safe_rules,
     parquet_source,
     table_label,
-    with_folders,
 )
 
 # DuckDB
@@ -273,7 +273,7 @@ class DuckDBEngine:
             self._open(connection, name, found)
         if any(map(is_parquet, every)):
             check_reading(connection)
-        # The only files that can be read from now on, by their names and as DuckDB is asked for them.
+        # The only files that can be read from now on, by their names and as patterns of DuckDB.
         allowed = {word for path in self._files for word in (text_literal(str(path)), file_literal(path))}
         connection.execute("SET python_enable_replacements = false")
         if self._files:
@@ -334,7 +334,7 @@ class DuckDBEngine:
             file = of_text_file(path)
             headers.append((path.name, file.header, words))
             table = name if len(found) == 1 else f"{name}, {place}"
-            sources.append(with_folders(self._text_source(connection, table, file), file.header, words))
+            sources.append(add_folders(self._text_source(connection, table, file), file.header, words))
         columns = check_same_columns(headers)
         return tuple((column, "") for column in columns), columns, f"({' UNION ALL '.join(sources)})"
 

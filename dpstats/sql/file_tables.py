@@ -24,14 +24,14 @@ Listed = tuple[tuple[str, str], ...]
 def found_files(given: Any) -> list[Found]:
     """Return the files of a table: of a path, of a folder, or of `dpstats.data.files`."""
     if isinstance(given, FileRows):
-        return [Found(_resolved(path), folders) for path, folders in given.found]
+        return [Found(_resolve(path), folders) for path, folders in given.found]
     path = Path(given) if "://" not in str(given) else given
     if isinstance(path, Path) and not path.is_dir():
         return [Found(path.resolve(), {})]
-    return [Found(_resolved(path), folders) for path, folders in find_files(path)]
+    return [Found(_resolve(path), folders) for path, folders in find_files(path)]
 
 
-def _resolved(path: File) -> File:
+def _resolve(path: File) -> File:
     return path.resolve() if isinstance(path, Path) else path
 
 
@@ -72,11 +72,11 @@ def parquet_source(connection: Any, found: Sequence[Found]) -> tuple[Listed, str
         if tuple(own) != listed:
             cast = ", ".join(f"CAST({quoted(name)} AS {kind}) AS {quoted(name)}" for name, kind in listed)
             table = f"(SELECT {cast} FROM {table})"
-        sources.append(with_folders(table, [name for name, _ in listed], dict(folders)))
+        sources.append(add_folders(table, [name for name, _ in listed], dict(folders)))
     return listed, sources[0] if len(sources) == 1 else f"({' UNION ALL '.join(sources)})"
 
 
-def with_folders(table: str, columns: Sequence[str], folders: Mapping[str, str]) -> str:
+def add_folders(table: str, columns: Sequence[str], folders: Mapping[str, str]) -> str:
     """Return the SELECT of a table with the columns that folders name. An empty word is missing."""
     words = [
         f"CAST({text_literal(word) if word else 'NULL'} AS VARCHAR) AS {quoted(name)}"
