@@ -493,7 +493,7 @@ def add_table(parser: argparse.ArgumentParser) -> None:
     add_options(parser, file)
     form = """
     --pattern
-        read all files of a pattern with *, ?, [...] or **
+        the file is a pattern, with *, ?, [...] or **
     --sep C
         what separates entries: a character, or 'tab' (default: ',', and 'tab' in .tsv files)
     --encoding NAME, default utf-8

@@ -116,7 +116,7 @@ def test_what_is_no_table_is_one_line(kind: str, capsys: pytest.CaptureFixture[s
     assert "'-' alone" in failed([*mean, "-", f"whole.{kind}"], capsys, 2)
     assert "different files" in failed([*mean, f"whole.{kind}", f"./whole.{kind}"], capsys, 2)
     assert "s3fs" in failed([*mean, "s3://me:secret@bucket/rows.parquet?secret"], capsys, 3)
-    assert "name columns of wards" in failed(["mean", "wards", "--column", "none", *mean[3:]], capsys)
+    assert "must name columns of" in failed(["mean", "wards", "--column", "none", *mean[3:]], capsys)
 
 
 def test_labels_name_what_was_given_and_no_password(kind: str, capsys: pytest.CaptureFixture[str]) -> None:
