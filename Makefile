@@ -7,7 +7,7 @@ INSTALLED := $(VENV)/.installed
 DOCS := $(VENV)/.docs
 PIP := $(BIN)/python -m pip --disable-pip-version-check -q
 
-.PHONY: demo test test-quick test-slow test-oldest test-kernels checklist record house dist paper lint bench validate validate-fast validate-identity validate-regression validate-groups validate-tables validate-sql validate-statistic real searches audit audit-peers mutants outside docs examples clean
+.PHONY: demo test test-quick test-slow test-oldest test-kernels test-spark run-spark checklist record house dist paper lint bench validate validate-fast validate-identity validate-regression validate-groups validate-tables validate-sql validate-statistic real searches audit audit-peers mutants outside docs examples clean
 
 # A stamp for what users have, and one for what tests need beside: both are made anew when their description changes.
 $(PLAIN): pyproject.toml
@@ -66,6 +66,18 @@ test-oldest:
 	test -x .venv-oldest/bin/python || $(PYTHON) -m venv .venv-oldest
 	.venv-oldest/bin/python -m pip --disable-pip-version-check -q install -c tests/oldest.txt -e '.[dev,plot]'
 	.venv-oldest/bin/python -m pytest -q -n 2 --dist worksteal -m "not slow"
+
+# Rows of Spark itself, in an environment of its own: every estimator, and workers that fail. It needs Java, 17 or
+# newer, and says so where there is none.
+SPARK := .venv-spark
+test-spark:
+	@if java -version >/dev/null 2>&1; then $(MAKE) --no-print-directory run-spark; else \
+		echo "SKIPPED: make test-spark needs Java 17 or newer (for example: apt-get install default-jre-headless)"; fi
+
+run-spark:
+	test -x $(SPARK)/bin/python || $(PYTHON) -m venv $(SPARK)
+	$(SPARK)/bin/python -m pip --disable-pip-version-check -q install -e '.[spark,dev]'
+	OMP_NUM_THREADS=1 $(SPARK)/bin/python -m pytest -q tests/data/test_spark_rows.py tests/nets/test_containers.py -k "spark or Spark"
 
 # The numerical tests once more, with numpy's and BLAS's loops for another processor: a minute.
 test-kernels: $(INSTALLED)

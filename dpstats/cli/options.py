@@ -14,14 +14,16 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import replace
 from datetime import datetime
 from decimal import Decimal
+from functools import cached_property
 from importlib.abc import Loader, MetaPathFinder
 from importlib.machinery import ModuleSpec, PathFinder
 from importlib.util import find_spec
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, BinaryIO, NoReturn
+from urllib.parse import urlsplit
 
-from dpstats.cli.output import drop_stream, path_or_dash
+from dpstats.cli.output import drop_stream, path_or_address, path_or_dash
 from dpstats.data.parameters import printable
 from dpstats.errors import InvalidData, InvalidParameter, Refusal, refuse, refuse_data, show
 
@@ -107,6 +109,7 @@ _OPTION_TYPES: dict[str, Callable[[str], Any]] = {
     "int": int,
     "path": Path,
     "path or dash": path_or_dash,
+    "path or address": path_or_address,
 }
 
 
@@ -148,7 +151,8 @@ def add_options(parser: Any, text: str, **types: Callable[[str], Any]) -> None:
         elif values:
             several = values[-1] == "..."
             shown = tuple(value.replace("_", " ") for value in values[: len(values) - several])
-            given["metavar"] = shown[0] if len(shown) == 1 else shown
+            if shown:
+                given["metavar"] = shown[0] if len(shown) == 1 else shown
             if several or len(shown) > 1:
                 given["nargs"] = "+" if several else len(shown)
         for fact in facts:
@@ -482,11 +486,14 @@ def check_discovery(option: str, delta: float) -> None:
 def add_table(parser: argparse.ArgumentParser) -> None:
     """Add the arguments for the table and its format."""
     file = """
-    file, path or dash
-        CSV or Parquet file with a header; '-' is CSV from standard input
+    file ..., path or address
+        CSV or Parquet file with a header, several of them, a folder of them, or an address (s3://...); '-' is CSV from
+        standard input
     """
     add_options(parser, file)
     form = """
+    --pattern
+        the file is a pattern, with *, ?, [...] or **
     --sep C
         what separates entries: a character, or 'tab' (default: ',', and 'tab' in .tsv files)
     --encoding NAME, default utf-8
@@ -521,11 +528,12 @@ class InputTable:
     def __init__(
         self, options: argparse.Namespace, check: Callable[[int, int], None] = lambda rows, columns: None
     ) -> None:
-        self._path = Path(options.file)
-        self._piped = options.file == "-"
+        self._given: list[Any] = options.file
+        self._piped = self._given == ["-"]
+        self._pattern = getattr(options, "pattern", False)
         self._options = options
         self._check = check
-        self.name = "standard input" if self._piped else self._path.name or str(self._path)
+        self.name = "standard input" if self._piped else _public_name(self._given)
         self.columns: list[str] = []
 
     @property
@@ -550,7 +558,7 @@ class InputTable:
             return self._parquet(columns, option, text)
         rows = self._text(columns, option, text)
         self._check(*rows.shape)
-        return rows.frame()
+        return rows.frame(text) if self._is_several else rows.frame()
 
     def parts(
         self, columns: list[str], beside: str, option: str, text: Collection[str] = ()
@@ -563,9 +571,39 @@ class InputTable:
         """Return the named columns for estimators that add rows up, in blocks where that can be done."""
         if not self._is_parquet:
             return self._text(columns, option, text)
-        if text or self._options.na_values is not None or find_spec("duckdb") is None:
+        if (
+            text
+            or self._options.na_values is not None
+            or (find_spec("duckdb") is None and not self._is_several)
+        ):
             return self._parquet(columns, option, text)
         return self._duckdb_rows(columns, option)
+
+    @property
+    def _path(self) -> Any:
+        return self._found[0].path
+
+    @cached_property
+    def _found(self) -> list[Any]:
+        """The files, and the columns that their folders name."""
+        from dpstats.data.file_rows import Found, find_files
+
+        (first, *more) = self._given
+        plain = isinstance(first, Path) and not first.is_dir()
+        if not more and not self._pattern and (plain or first in ("", "-")):
+            return [Found(Path(first), {})]
+        if "-" in self._given:
+            raise refuse("file", got="- and others", allowed="'-' alone, or files")
+        try:
+            return find_files(self._given, pattern=self._pattern)
+        except InvalidData as error:
+            words = re.sub(r"dpstats\.data\.files\((.*?), pattern=True\)", r"--pattern \1", str(error))
+        raise InvalidData(words)
+
+    @property
+    def _is_several(self) -> bool:
+        """Whether there are several files, or columns that folders name, or another file system."""
+        return len(self._found) > 1 or bool(self._found[0].folders) or not isinstance(self._path, Path)
 
     @property
     def _is_parquet(self) -> bool:
@@ -578,46 +616,73 @@ class InputTable:
         return f"{self.name} is not a readable CSV or Parquet file with a header"
 
     def _text(self, columns: list[str] | None, option: str, text: Collection[str]) -> Any:
-        from dpstats.data.text import read_delimited
+        if not self._is_several:
+            rows = self._read_text(self._path, self.name, columns, option, text)
+        else:
+            from dpstats.data.file_rows import FilePart, join_files
+            from dpstats.data.text import Spool
 
-        form = text_format(self._options)
-        with contextlib.ExitStack() as stack:
-            with reading(None if self._piped else self._path, self._refusal):
-                stream = stack.enter_context(self._opened())
-            rows = read_delimited(stream, self.name, columns, text=text, form=form, option=option)
+            spool, parts = Spool(), []
+            for path, folders in self._found:
+                own = None if columns is None else [name for name in columns if name not in folders]
+                rows = self._read_text(path, path.name, own, option, text, spool)
+                parts.append(FilePart(rows, path.name, folders))
+            rows = join_files(parts).having(columns)
         if not rows.columns:
             raise refuse_data(self.name, got="none", allowed="have a numeric column")
         self.columns = list(rows.columns)
         return rows
 
+    def _read_text(
+        self,
+        path: Any,
+        name: str,
+        columns: list[str] | None,
+        option: str,
+        text: Collection[str],
+        spool: Any = None,
+    ) -> Any:
+        from dpstats.data.text import read_delimited
+
+        form = text_format(self._options, path)
+        with contextlib.ExitStack() as stack:
+            with reading(path if isinstance(path, Path) and not self._piped else None, self._refusal):
+                stream = stack.enter_context(self._opened(path))
+            return read_delimited(stream, name, columns, text=text, form=form, option=option, spool=spool)
+
     @contextlib.contextmanager
-    def _opened(self) -> Iterator[BinaryIO]:
+    def _opened(self, path: Any) -> Iterator[BinaryIO]:
         if self._piped:
             if sys.stdin is None:
                 raise InvalidData("standard input is closed. Give the name of a file")
             yield sys.stdin.buffer
             return
-        with open(self._path, "rb") as file:
+        with path.open("rb") if isinstance(path, Path) else path.open() as file:
             yield file
 
     def _duckdb_rows(self, columns: list[str] | None, option: str, text: Collection[str] = ()) -> Any:
         from dpstats.data.duckdb_rows import of_parquet
+        from dpstats.data.file_rows import open_files
 
-        with reading(self._path, self._refusal):
-            try:
-                rows = of_parquet(self._path)
-            except InvalidData:  # which does not name the file
-                raise InvalidData(self._refusal) from None
+        with reading(self._path if isinstance(self._path, Path) else None, self._refusal):
+            rows: Any = None
+            if self._is_several:
+                rows = open_files(self._found)
+            else:
+                with contextlib.suppress(InvalidData):  # which does not name the file
+                    rows = of_parquet(self._path)
+            if rows is None:
+                raise InvalidData(self._refusal)
             if columns is None:
                 columns = [name for name in rows.columns if rows.is_number(name)]
                 if not columns:
                     raise refuse_data(self.name, got="none", allowed="have a numeric column")
-            self._check_names(columns, list(rows.types), option)
+            self._check_names(columns, list(rows.names or ()), option)
             words = tuple(name for name in columns if name in text)
             return rows.having([name for name in columns if name not in text], words or None)
 
     def _parquet(self, columns: list[str] | None, option: str, text: Collection[str]) -> Any:
-        if find_spec("duckdb") is not None:
+        if find_spec("duckdb") is not None or self._is_several:
             rows = self._duckdb_rows(columns, option, text)
             self._check(rows.shape[0], len(self.columns))
             frame = rows.frame()[self.columns]
@@ -660,6 +725,13 @@ class InputTable:
         self.columns = list(columns)
 
 
+def _public_name(given: Sequence[Any]) -> str:
+    """Return the name of a table that the user gave. The files of a folder are not listed, nor counted."""
+    paths = [PurePosixPath(urlsplit(word).path) if "://" in str(word) else Path(word) for word in given]
+    names = [path.name or str(path) for path in paths]
+    return ", ".join(names if len(names) <= _MOST_LABEL_NAMES else [*names[:_MOST_LABEL_NAMES], "..."])
+
+
 @contextlib.contextmanager
 def reading(
     path: Path | None, refusal: str, kind: type[InvalidData | InvalidParameter] = InvalidData
@@ -684,12 +756,14 @@ def reading(
 _NAMED_SEPARATORS = {"\\t": "\t", "tab": "\t"}
 
 
-def text_format(options: argparse.Namespace) -> Any:
-    """Return the text format that the options declare."""
+def text_format(options: argparse.Namespace, path: Any = None) -> Any:
+    """Return the text format that the options declare, of a file whose ending gives its separator."""
     from dpstats.data.rows import check_codes
     from dpstats.data.text import TextFormat, separator
 
-    given = separator(Path(options.file)) if options.sep is None else options.sep
+    if path is None:
+        path = Path(str(options.file[0]))
+    given = separator(path) if options.sep is None else options.sep
     sep = _NAMED_SEPARATORS.get(given, given)
     if len(sep) != 1 or sep in '"\r\n\0':
         raise refuse("--sep", given=options.sep, allowed="one character, or 'tab'")

@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator, Mapping
 from datetime import date
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, TextIO
+from urllib.parse import urlsplit
 
 from dpstats import __version__
 from dpstats.cli.schema import VERSION
@@ -100,10 +101,14 @@ class TableFile(NamedTuple):
     """A file, and the name of its table in a query."""
 
     name: str
-    path: Path
+    path: Path | str
 
     def __str__(self) -> str:
-        return f"{self.name}={self.path}"
+        if isinstance(self.path, Path):
+            return f"{self.name}={self.path}"
+        # Ledgers keep this: names of users, passwords and signatures are left out.
+        address = urlsplit(self.path)
+        return f"{self.name}={address.scheme}://{address.netloc.rpartition('@')[2]}{address.path}"
 
 
 def path_or_dash(word: str) -> Path | str:
@@ -112,6 +117,11 @@ def path_or_dash(word: str) -> Path | str:
     An empty word stays empty.
     """
     return Path(word) if word not in ("", "-") else word
+
+
+def path_or_address(word: str) -> Path | str:
+    """Return the path in a word, or unchanged an address such as s3://bucket/rows.parquet, or "-"."""
+    return word if "://" in word else path_or_dash(word)
 
 
 def results_path(ledger: Path) -> Path:

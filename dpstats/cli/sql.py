@@ -20,7 +20,7 @@ from dpstats.cli.options import (
     levels_of,
     spell_notes,
 )
-from dpstats.cli.output import TableFile, epilog
+from dpstats.cli.output import TableFile, epilog, path_or_address
 from dpstats.cli.release import (
     add_affordable,
     add_charge,
@@ -39,7 +39,9 @@ _QUERY = """
         also of values computed with + - *, CASE and COALESCE; FILTER; inner, left and semi-joins by equal columns;
         WHERE; GROUP BY with HAVING, ORDER BY and LIMIT
     --table NAME=FILE, repeated
-        a CSV or Parquet file, read in place, and its name; repeatable
+        a CSV or Parquet file, a folder of them, or an address (s3://...), and its name; repeatable
+    --pattern
+        read all files of a pattern with *, ?, [...] or **
     --database FILE
         a DuckDB database, or the postgresql:// address of one of Postgres, in place of --table. The password is read
         from PGPASSWORD or from a password file
@@ -181,6 +183,7 @@ def _sources(options: argparse.Namespace) -> str:
 
 def _tables(options: argparse.Namespace) -> Any:
     """Return the files by their names, a connection to a database, or its address."""
+    from dpstats.data import files
     from dpstats.sql.catalogue import fold
 
     if bool(options.table) == (options.database is not None):
@@ -199,12 +202,12 @@ def _tables(options: argparse.Namespace) -> Any:
         if connection is None:
             raise refuse("--database", got=options.database.name, allowed="a DuckDB database")
         return connection
-    found: dict[str, Path] = {}
+    found: dict[str, Any] = {}
     for name, path in options.table:
         if fold(name) in map(fold, found):
             remedy = "Names ignore case."
             raise refuse("--table", got=f"{show(name)} twice", allowed="have each name once", remedy=remedy)
-        found[name] = path
+        found[name] = files(path, pattern=True) if options.pattern else path
     return found
 
 
@@ -219,7 +222,7 @@ def _table_file(word: str) -> TableFile:
     name, _, path = word.partition("=")
     if not (name and path):
         raise argparse.ArgumentTypeError(f"must be NAME=FILE, got {show(word)}")
-    return TableFile(name, Path(path))
+    return TableFile(name, path_or_address(path))
 
 
 def _types(texts: list[str] | None) -> dict[str, str]:

@@ -11,6 +11,7 @@ _NAMES = {
     "Source": "dpstats.data.schema",
     "Rows": "dpstats.data.rows",
     "Table": "dpstats.data.rows",
+    "files": "dpstats.data.file_rows",
     "open_source": "dpstats.data.opening",
     "register": "dpstats.data.opening",
 }

@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
 from importlib.util import find_spec
 from itertools import islice
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -32,25 +32,160 @@ Ask = Callable[[str], Sequence[Sequence[Any]]]
 _DURATION = 18  # in Arrow's union of types
 
 
-def is_parquet(path: Path) -> bool:
+def is_parquet(path: File) -> bool:
     """Return whether a file is Parquet, by its name."""
     return path.suffix.lower() in (".parquet", ".pq")
 
 
-def parquet_table(ask: Ask, path: Path) -> str:
-    """Return the SQL of the table in a Parquet file, from public facts of its header.
+class Address:
+    """A file or a folder at an address, such as ``s3://bucket/rows.parquet``.
+
+    Attributes
+    ----------
+    url : str
+    place : PurePosixPath
+        The address as its library names it.
+    files : fsspec file system, or None where DuckDB's extension httpfs reads it
+    name, suffix, suffixes
+        See `pathlib.PurePath`. No message shows more than the name, because an address may hold a password.
+    """
+
+    def __init__(self, url: str, place: str, files: Any) -> None:
+        self.url, self.place, self.files = url, PurePosixPath(place), files
+        self.name, self.suffix, self.suffixes = self.place.name, self.place.suffix, self.place.suffixes
+
+    @classmethod
+    def parse(cls, url: str) -> Address | Path:
+        """Return the address, or a path if it is one of this machine."""
+        scheme, _, rest = url.partition("://")
+        with suppress(ImportError, ValueError):
+            from fsspec.core import url_to_fs
+
+            files, place = url_to_fs(url)
+            if "file" in ((files.protocol,) if isinstance(files.protocol, str) else files.protocol):
+                return Path(place)
+            return cls(url, place, files)
+        if scheme in ("s3", "gs", "gcs", "r2", "http", "https", "hf") and _has_httpfs():
+            return cls(url, rest.partition("?")[0], None)
+        raise refuse_data(
+            "X",
+            got=f"one of {scheme!r}",
+            allowed="an address that fsspec or DuckDB's httpfs reads",
+            remedy=f"Install the package of fsspec for {scheme!r} (s3fs for 's3'), or let DuckDB fetch what reads it: "
+            f"X = duckdb.sql(\"FROM '{scheme}://...'\").",
+        )
+
+    def locate(self, place: Any) -> Address:
+        """Return the address of another file of the library."""
+        return Address(self.files.unstrip_protocol(str(place)), str(place), self.files)
+
+    def open(self) -> Any:
+        """Return the file, open for reading."""
+        if self.files is None:
+            raise refuse_data(
+                "X",
+                allowed="Parquet at an address that fsspec does not read",
+                remedy="Install fsspec's package.",
+            )
+        return self.ask(lambda: self.files.open(str(self.place), "rb"))
+
+    def is_file(self) -> bool:
+        """Return whether the file is there, or True where only DuckDB can find it."""
+        return self.files is None or bool(self.ask(lambda: self.files.isfile(str(self.place))))
+
+    def ask(self, query: Callable[[], Any]) -> Any:
+        """Return the answer of the library. Its errors may show the address."""
+        try:
+            return query()
+        except MemoryError:
+            raise
+        except Exception as error:
+            failure = type(error).__name__
+        raise refuse_data("X", got=f"a {failure}", allowed=f"an address that can be read ({self.name})")
+
+    def __str__(self) -> str:
+        return self.url
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Address) and other.url == self.url
+
+    def __hash__(self) -> int:
+        return hash(self.url)
+
+
+File = Path | Address
+
+
+def _has_httpfs() -> bool:
+    """Return whether DuckDB's extension for addresses is installed."""
+    if find_spec("duckdb") is None:
+        return False
+    installed = "SELECT installed FROM duckdb_extensions() WHERE extension_name = 'httpfs'"
+    connection = connect([])
+    return bool(connection.execute(installed).fetchall()[0][0])
+
+
+class ParquetColumns(NamedTuple):
+    """Public facts of the header of a Parquet file.
+
+    Attributes
+    ----------
+    types : tuple of (str, str)
+        Names and types of the columns.
+    durations : tuple of str
+        Columns that are durations.
+    """
+
+    types: tuple[tuple[str, str], ...]
+    durations: tuple[str, ...]
+
+
+def parquet_columns(connection: Any, paths: Sequence[File]) -> list[ParquetColumns]:
+    """Return the columns of each of several Parquet files. This raises the errors of DuckDB.
 
     Parquet has no type for durations: other programs write whole numbers, and the type as metadata that DuckDB
-    ignores. They become intervals here, which no estimator takes for numbers.
+    ignores.
 
     Raises
     ------
     InvalidData
         If two columns have the same name, or names that DuckDB does not distinguish.
     """
-    reader = f"read_parquet({file_literal(path)}, hive_partitioning=false)"
-    names = [str(row[0]) for row in ask(f"DESCRIBE SELECT * FROM {reader}")]
-    stored = list(_stored_names(ask, path))
+    for path in paths:
+        if not path.is_file():
+            raise refuse_data(
+                "X", got=repr(str(path)) if isinstance(path, Path) else None, allowed="a file that is there"
+            )
+    ask, found = _ask(connection), []
+    listed = f"[{', '.join(map(file_literal, paths))}]"
+    schema = (
+        "SELECT file_name, name, type, repetition_type, converted_type, num_children, logical_type, duckdb_type "
+        f"FROM parquet_schema({listed})"
+    )
+    headers: dict[str, list[Any]] = {}
+    for name, *row in ask(schema):
+        headers.setdefault(name, []).append(tuple(row))
+    if len(headers) < len(paths):
+        raise refuse_data("X", allowed="name each file once")
+    metadata = (
+        f"SELECT file_name, value FROM parquet_kv_metadata({listed}) WHERE decode(key) = 'ARROW:schema'"
+    )
+    durations = {name: tuple(_duration_names(value)) for name, value in ask(metadata)}
+    known: dict[Any, ParquetColumns] = {}
+    for path, (name, header) in zip(paths, headers.items(), strict=True):
+        key = tuple(header), durations.get(name, ())
+        if key not in known:
+            known[key] = _described_columns(ask, path, header, durations.get(name, ()))
+        found.append(known[key])
+    return found
+
+
+def _described_columns(
+    ask: Ask, path: File, header: Sequence[Any], durations: Sequence[str]
+) -> ParquetColumns:
+    described = ask(f"DESCRIBE SELECT * FROM {_reader([path])}")
+    types = tuple((str(row[0]), str(row[1])) for row in described)
+    names, stored = [name for name, _ in types], list(_stored_names(header))
     if names != stored:
         changed = next((old for old, new in zip(stored, names, strict=False) if old != new), "")
         raise refuse_data(
@@ -59,35 +194,48 @@ def parquet_table(ask: Ask, path: Path) -> str:
             allowed="have different names of columns",
             remedy="Rename one of them.",
         )
-    durations = [name for name in _duration_names(ask, path) if name in names]
-    if not durations:
-        return reader
-    made = ", ".join(f"to_microseconds({quote_name(name)}) AS {quote_name(name)}" for name in durations)
-    return f"(SELECT * REPLACE ({made}) FROM {reader})"
+    return ParquetColumns(types, tuple(name for name in durations if name in names))
 
 
-def _stored_names(ask: Ask, path: Path) -> Iterator[str]:
-    """Yield the names of the columns, as the file has them."""
-    schema = f"SELECT name, coalesce(num_children, 0) FROM parquet_schema({file_literal(path)})"
-    left = 0
-    for name, children in ask(schema)[1:]:
-        if not left:
-            yield str(name)
-        left = max(left - 1, 0) + int(children)  # parts of a nested column
+def _reader(paths: Sequence[File]) -> str:
+    listed = ", ".join(map(file_literal, paths))
+    return f"read_parquet([{listed}], hive_partitioning=false, union_by_name=false)"
 
 
-def _duration_names(ask: Ask, path: Path) -> Iterator[str]:
-    """Yield the names of the columns that Arrow's schema, if the file has one, declares as durations."""
-    metadata = (
-        f"SELECT value FROM parquet_kv_metadata({file_literal(path)}) WHERE decode(key) = 'ARROW:schema'"
+def parquet_table(paths: Sequence[File], columns: ParquetColumns) -> str:
+    """Return the SQL of the table in Parquet files, which have the same columns.
+
+    Durations become intervals, which no estimator takes for numbers.
+    """
+    if not columns.durations:
+        return _reader(paths)
+    made = ", ".join(
+        f"to_microseconds({quote_name(name)}) AS {quote_name(name)}" for name in columns.durations
     )
-    for (value,) in ask(metadata):
-        message = base64.b64decode(value)
-        start = 8 if message.startswith(b"\xff\xff\xff\xff") else 4
-        schema = _Flat(message, start).follow().slot(2).follow()
-        for field in schema.slot(1).follow().items():
-            if field.slot(2).byte() == _DURATION:
-                yield field.slot(0).follow().text()
+    return f"(SELECT * REPLACE ({made}) FROM {_reader(paths)})"
+
+
+_CHILDREN = 4
+"""Place of the number of nested columns in a row of DuckDB's parquet_schema, after the name of the file."""
+
+
+def _stored_names(header: Sequence[Any]) -> Iterator[str]:
+    """Yield the names of the columns, as the file has them."""
+    left = 0
+    for row in header[1:]:
+        if not left:
+            yield str(row[0])
+        left = max(left - 1, 0) + int(row[_CHILDREN] or 0)  # parts of a nested column
+
+
+def _duration_names(value: bytes) -> Iterator[str]:
+    """Yield the names of the columns that Arrow's schema declares as durations."""
+    message = base64.b64decode(value)
+    start = 8 if message.startswith(b"\xff\xff\xff\xff") else 4
+    schema = _Flat(message, start).follow().slot(2).follow()
+    for field in schema.slot(1).follow().items():
+        if field.slot(2).byte() == _DURATION:
+            yield field.slot(0).follow().text()
 
 
 class _Flat:
@@ -172,7 +320,7 @@ def text_literal(text: str) -> str:
     return "'" + text.replace("'", "''") + "'"
 
 
-def file_literal(path: Path) -> str:
+def file_literal(path: File) -> str:
     """Return the SQL literal of the one file with this path: none of its characters is a pattern or a protocol.
 
     Raises
@@ -180,7 +328,9 @@ def file_literal(path: Path) -> str:
     InvalidData
         If the path has a backslash next to a pattern character, because DuckDB cannot read such a name literally.
     """
-    name = os.path.abspath(path)
+    if isinstance(path, Address) and path.files is None:
+        return text_literal(path.url)
+    name = str(path) if isinstance(path, Address) else os.path.abspath(path)
     if "\\" in name and set("[]*?") & set(name):
         raise refuse_data(
             "X",
@@ -205,6 +355,8 @@ _KINDS = {
     "TIMESTAMP": "time",
     "INTERVAL": "duration",
 }
+_NO_TYPE = '"NULL"'
+"""Type of a column of Parquet that was written without an entry."""
 _ENTRIES = 1 << 20  # of a block
 _NAMES = "coalesce isfinite sum count count_star greatest least + - * / // >> < > <= >= = ||"
 FUNCTIONS = frozenset(_NAMES.split())
@@ -255,7 +407,7 @@ class DuckRows(Engine):
     def expression(self, column: int) -> str:
         name = self.columns[column]
         kind = self.types[name]
-        if not self.is_number(name):
+        if not self.is_number(name) and kind != _NO_TYPE:
             raise refuse_data(
                 "X",
                 got=f"a column {name!r} of the type {kind.partition('(')[0]}",
@@ -424,17 +576,22 @@ def supports_duckdb() -> bool:
 
 def of_parquet(path: Path) -> DuckRows:
     """Return the rows of a Parquet file."""
-    if find_spec("duckdb") is None:
-        raise InvalidData("X is a Parquet file, which needs DuckDB: pip install 'dpstats[sql]'")
-    check_duckdb()
-    if not path.is_file():
-        raise refuse_data("X", got=repr(str(path)), allowed="a file that is there")
-    connection = _connect()
-    return _of_table(connection, _asked(lambda: parquet_table(_ask(connection), path)))
+    connection = connect([path])
+    return read_tables(connection, [path], _asked(lambda: parquet_columns(connection, [path])[0]))
+
+
+def read_tables(connection: Any, paths: Sequence[File], columns: ParquetColumns) -> DuckRows:
+    """Return the rows of Parquet files with the same columns."""
+    return _of_table(connection, parquet_table(paths, columns))
 
 
 def of_text(
-    path: Path, names: Sequence[str], numbers: Collection[str], separator: str, seen: Scan
+    path: Path,
+    names: Sequence[str],
+    numbers: Collection[str],
+    separator: str,
+    seen: Scan,
+    connection: Any = None,
 ) -> DuckRows:
     """Return the rows of delimited text with these columns, which `scan` found plain. Some columns are numbers."""
     reader = text_reader(path, names, separator, seen)
@@ -446,14 +603,31 @@ def of_text(
         for name in names
     )
     types = {name: "DOUBLE" if name in numbers else TEXT for name in names}
-    return _of_table(_connect(), f"(SELECT {entries} FROM {reader})", types, lambda: seen.n_rows)
+    shared = connect([]) if connection is None else connection
+    return _of_table(shared, f"(SELECT {entries} FROM {reader})", types, lambda: seen.n_rows)
 
 
-def _connect() -> Any:
-    """Return a connection that sees no variable of Python."""
+def connect(paths: Sequence[File]) -> Any:
+    """Return a connection that sees no variable of Python, and reads some files."""
+    if find_spec("duckdb") is None:
+        raise InvalidData("X is a Parquet file, which needs DuckDB: pip install 'dpstats[sql]'")
+    check_duckdb()
     import duckdb
 
-    return duckdb.connect(config={"python_enable_replacements": False})
+    connection = duckdb.connect(config={"python_enable_replacements": False})
+    add_libraries(connection, paths)
+    return connection
+
+
+def add_libraries(connection: Any, paths: Sequence[File]) -> None:
+    """Let a connection read addresses."""
+    known: list[Any] = []
+    for path in paths:
+        if isinstance(path, Address) and path.files is None and not known:
+            _asked(lambda: connection.execute("LOAD httpfs"))
+        elif isinstance(path, Address) and path.files is not None and path.files not in known:
+            known.append(path.files)
+            connection.register_filesystem(path.files)
 
 
 def _ask(connection: Any) -> Callable[[str], Sequence[Sequence[Any]]]:

@@ -370,9 +370,6 @@ def _without_data(error: Exception, message: str) -> InvalidData:
 
 Opener = Callable[[Any], Source | None]
 
-_PACKED = ("", ".gz", ".bz2", ".xz", ".zip")
-_TEXTS = (".csv", ".tsv", ".txt")
-_FILES = (".parquet", ".pq", ".zip", *(f"{kind}{packed}" for kind in _TEXTS for packed in _PACKED))
 _OPENERS: dict[str | type, Opener] = {}
 
 
@@ -413,13 +410,21 @@ def open_source(X: Any) -> Source:
 
 
 def _file(X: str | Path) -> Source:
-    if not str(X).lower().endswith(_FILES):
+    from dpstats.data.file_rows import PACKED, TABLES, files
+
+    # A path of many files is one of a folder. The text of another one may be an entry, so that it is not shown.
+    if isinstance(X, str) and "://" in X:
+        return files(X)
+    if not str(X).lower().endswith(TABLES) and not _is_folder(X):
         raise refuse_data(
             "X",
-            allowed="a table of numbers, or the path of a file that ends in .parquet, .pq, .csv, .tsv or .txt, the "
-            f"last three also compressed ({', '.join(_PACKED[1:])})",
+            allowed="a table of numbers, the path of a folder, or the path of a file that ends in .parquet, .pq, "
+            f".csv, .tsv or .txt, the last three also compressed ({', '.join(PACKED[1:])})",
+            remedy="Patterns and lists of paths are read by dpstats.data.files.",
         )
     path = Path(X)
+    if path.is_dir():
+        return files(path)
     if not is_parquet(path):
         from dpstats.data.text import of_text_file
 
@@ -427,6 +432,14 @@ def _file(X: str | Path) -> Source:
     from dpstats.data.duckdb_rows import of_parquet
 
     return of_parquet(path)
+
+
+def _is_folder(X: str | Path) -> bool:
+    """Return whether text is the path of a folder. Any text can be asked about."""
+    try:
+        return bool(str(X)) and Path(X).is_dir()
+    except (OSError, ValueError):
+        return False
 
 
 # The modules of the libraries are imported by the first container of each. A container without the methods is one in
@@ -468,7 +481,7 @@ def _open_arrow(X: Any) -> Source | None:
 
 
 def _open_spark(X: Any) -> Source | None:
-    from dpstats.data.batches import open_spark_frame
+    from dpstats.data.spark_rows import open_spark_frame
 
     frame = X.to_spark() if hasattr(X, "to_spark") else X  # pandas on Spark
     return open_spark_frame(frame) if hasattr(frame, "mapInArrow") else None

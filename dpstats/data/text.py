@@ -46,7 +46,7 @@ from numpy.typing import NDArray
 
 from dpstats.data.batches import Beside, Engine, Part, Work, chosen_columns, names_of
 from dpstats.data.columns import WORDS
-from dpstats.data.duckdb_rows import Scan
+from dpstats.data.duckdb_rows import Address, File, Scan
 from dpstats.data.rows import NO_CODES, Integers, MissingCodes, add_sums
 from dpstats.data.schema import Schema
 from dpstats.data.values import FOREIGN, NO_NUMBER, Words, as_int64, numbers
@@ -95,7 +95,8 @@ class TextRows(Engine):
         Reason why the entries cannot be used, if any.
     """
 
-    _spool: _Spool
+    _spool: Spool
+    _start: int
     _places: dict[str, int]
     _words: dict[str, list[str]]
     _rows: int
@@ -139,9 +140,9 @@ class TextRows(Engine):
         # Store text as objects, so that pandas does not turn an entry into a missing value.
         columns = {
             name: pd.Series(self._column(name, table), dtype=object if name in self._words else None)
-            for name in self.columns
+            for name in [*self.columns, *self.beside]
         }
-        return pd.DataFrame(columns, columns=self.columns)
+        return pd.DataFrame(columns, columns=list(columns))
 
     def _check(self) -> None:
         if self.wrong:
@@ -156,7 +157,7 @@ class TextRows(Engine):
 
     def _blocks(self, rows: int) -> Iterator[NDArray[np.float64]]:
         width = len(self._places)
-        self._spool.seek(0)
+        self._spool.seek(self._start)
         for start in range(0, max(1, self._rows), rows):
             count = min(rows, self._rows - start)
             data = self._spool.read(count * width * _NUMBER.itemsize)
@@ -171,6 +172,7 @@ def read_delimited(
     text: Collection[str] | None = (),
     form: TextFormat = CSV,
     option: str = "columns",
+    spool: Spool | None = None,
 ) -> TextRows:
     """Return columns of delimited text. The first line has their names.
 
@@ -189,6 +191,8 @@ def read_delimited(
         Format of the text.
     option : str
         Name of ``columns`` in errors.
+    spool : Spool, optional
+        Store of the rows. Several texts share its memory and its file.
 
     Raises
     ------
@@ -201,7 +205,7 @@ def read_delimited(
     with contextlib.closing(_Records(stream, form, name)) as records:
         wanted = records.names if columns is None else list(columns)
         check_names(wanted, records.names, name, option)
-        store = _Store(records.names, wanted, wanted if text is None else text, form.missing, name)
+        store = _Store(records.names, wanted, wanted if text is None else text, form.missing, name, spool)
         for block in records:
             store.add(block)
     return store.rows()
@@ -392,7 +396,13 @@ class _Store:
     """Store of the rows read so far: numbers in a file, row after row. Text is stored as the position of its word."""
 
     def __init__(
-        self, names: list[str], columns: list[str], text: Collection[str], missing: MissingCodes, name: str
+        self,
+        names: list[str],
+        columns: list[str],
+        text: Collection[str],
+        missing: MissingCodes,
+        name: str,
+        spool: Spool | None,
     ) -> None:
         self._width, self._columns, self._name = len(names), columns, name
         self._places = [names.index(column) for column in columns]
@@ -400,7 +410,8 @@ class _Store:
         self._empty = missing
         self._wrong = ""
         self._count = 0
-        self._spool = _Spool()
+        self._spool = Spool() if spool is None else spool
+        self._start = self._spool.size
 
     def add(self, records: list[list[str]]) -> None:
         """Keep the rows of a block; where one cannot be used, count them."""
@@ -428,7 +439,7 @@ class _Store:
         """Return the stored rows."""
         places = {name: j for j, name in enumerate(self._columns)}
         words = {name: list(codes) for name, codes in self._words.items()}
-        return TextRows(self._spool, places, words, self._count, self._columns, (), self._wrong)
+        return TextRows(self._spool, self._start, places, words, self._count, self._columns, (), self._wrong)
 
     def _codes(self, codes: dict[str, int], words: list[str]) -> list[int]:
         if self._empty:
@@ -436,12 +447,13 @@ class _Store:
         return [codes.setdefault(word, len(codes)) for word in words]
 
 
-class _Spool:
+class Spool:
     """Bytes in memory, or in a temporary file if there are many. They are deleted with the last reference."""
 
     def __init__(self) -> None:
         self._file: Any = io.BytesIO()
         self._spilled = False
+        self.size = 0
 
     def write(self, data: bytes) -> None:
         """Add bytes at the end."""
@@ -451,6 +463,7 @@ class _Spool:
             file.write(self._file.getbuffer())
             self._file, self._spilled = file, True
         self._file.write(data)
+        self.size += len(data)
 
     def seek(self, place: int) -> None:
         """Set the position of the next read."""
@@ -534,17 +547,20 @@ class TextFile(Engine):
 
     Attributes
     ----------
-    path : Path
+    path : Path or Address
     header : list of str
         The names of all columns, which are public.
     columns, beside
         See `Engine`.
+    connection : connection of DuckDB, optional
+        Several files share it.
     """
 
-    path: Path
+    path: File
     header: list[str]
     columns: list[str]
     beside: tuple[str, ...] = ()
+    connection: Any = None
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -573,6 +589,8 @@ class TextFile(Engine):
     def _quick_rows(self) -> Engine | None:
         """Return the rows as DuckDB reads them, or None if it might read them differently."""
         # DuckDB does not distinguish names by their case.
+        if isinstance(self.path, Address):
+            return None
         if find_spec("duckdb") is None or len({name.lower() for name in self.header}) < len(self.header):
             return None
         from dpstats.data.duckdb_rows import of_text, supports_duckdb
@@ -585,7 +603,9 @@ class TextFile(Engine):
         if self.codes.words and self.columns:
             return None  # words in a column of numbers
         with contextlib.suppress(InvalidData):  # a path that DuckDB cannot take literally
-            rows = of_text(self.path, self.header, self.columns, _format(self.path).sep, seen)
+            rows = of_text(
+                self.path, self.header, self.columns, _format(self.path).sep, seen, self.connection
+            )
             return rows.having(self.columns, self.beside)
         return None
 
@@ -608,13 +628,15 @@ class TextFile(Engine):
             return read_delimited(stream, _name(self.path), wanted, text=text, form=form)
 
 
-def of_text_file(path: Path) -> TextFile:
+def of_text_file(path: File, connection: Any = None) -> TextFile:
     """Return the rows of a file of delimited text. This reads the first line only."""
     if not path.is_file():
-        raise refuse_data("X", got=repr(str(path)), allowed="a file that is there")
+        raise refuse_data(
+            "X", got=repr(str(path)) if isinstance(path, Path) else None, allowed="a file that is there"
+        )
     with _reading(path) as stream:
         names = read_header(stream, _name(path), _format(path))
-    return TextFile(path, names, names)
+    return TextFile(path, names, names, connection=connection)
 
 
 _NEWLINE, _RETURN, _QUOTE, _BACKSLASH_BYTE = b'\n\r"\\'
@@ -696,8 +718,10 @@ def _is_utf8(text: bytes) -> bool:
 _FOREIGN = [part.encode() for part in FOREIGN]
 
 
-def _reading(path: Path) -> BinaryIO:
+def _reading(path: File) -> BinaryIO:
     """Return a file that was opened for reading."""
+    if isinstance(path, Address):
+        return cast(BinaryIO, path.open())
     try:
         return open(path, "rb")
     except OSError as error:
@@ -705,14 +729,14 @@ def _reading(path: Path) -> BinaryIO:
     raise refuse_data(_name(path), allowed=f"a file that can be read ({reason})")
 
 
-def _name(path: Path) -> str:
+def _name(path: File) -> str:
     return f"X ({path.name})"
 
 
-def separator(path: Path) -> str:
+def separator(path: File) -> str:
     """Return the separator of a file with this name: a tab for ``.tsv``, otherwise a comma."""
     return "\t" if ".tsv" in [suffix.lower() for suffix in path.suffixes] else ","
 
 
-def _format(path: Path) -> TextFormat:
+def _format(path: File) -> TextFormat:
     return TextFormat(separator(path))

@@ -461,6 +461,19 @@ class PrivacyBudget(Reported):
                 "Nothing was charged."
             )
 
+    def check_adaptive(self, purpose: str) -> None:
+        """Refuse a budget whose charges are all fixed before the first answer.
+
+        ``purpose`` is a release whose later charges depend on the answer to the first.
+        """
+        if not self._filter.adaptive:
+            raise refuse(
+                "budget",
+                got=f"method={self.method!r}",
+                allowed=f"one whose charges may depend on earlier answers, for {purpose}",
+                remedy="Nothing was charged. Use method='gdp' or 'zcdp'.",
+            )
+
     def charge(self, item: Charge, label: str = "", *, step: int = 0) -> Kept | None:
         """Charge a guarantee, an event, or the cost of a plan. On an error, nothing is charged.
 

@@ -54,6 +54,8 @@ class Filter:
     """A composition method for a total of (epsilon, delta)."""
 
     name = ""
+    adaptive = True
+    """Whether a charge may depend on earlier answers."""
     largest = "the largest single charge that fits"
     """Description of the result of `remaining`."""
 
@@ -264,6 +266,7 @@ class PLD(Filter):
     """
 
     name = "pld"
+    adaptive = False
 
     def __init__(self, epsilon: float, delta: float, planned: Sequence[Cost] = ()) -> None:
         super().__init__(epsilon, delta)

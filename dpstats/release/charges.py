@@ -30,6 +30,8 @@ class Account:
         Labels and guarantees of the charges.
     released : list of mappings
         The releases of each charge, by the names of their stages; filled while they are drawn.
+    kept : list of str
+        Earlier charges of a key whose answers this call was given again. ``released`` has their values too.
     unknown : bool
         Whether the last charge was interrupted, so that it may have been stored or not.
     where : str
@@ -39,6 +41,7 @@ class Account:
     def __init__(self) -> None:
         self.charges: list[tuple[str, str]] = []
         self.released: list[Mapping[str, Any]] = []
+        self.kept: list[str] = []
         self.unknown = False
         self.where = ""
         self._steps: Counter[str] = Counter()
@@ -55,23 +58,24 @@ class Account:
     def explain(self) -> str:
         """Describe the charges and the place of the released values."""
         each = "; ".join(f"{guarantee} for {label!r}" for label, guarantee in self.charges)
-        words = f"The charge stands: {each}."
+        words = " ".join([*self.kept, *([f"The charge stands: {each}."] if self.charges else [])])
         if self.unknown:
             words = f"An interrupted charge may have been stored: {each}. See history() of the budget."
         if self.where:
             return f"{words} {self.where}"
-        if names := list(map(repr, self._values())):
+        if names := list(map(repr, self.values())):
             return f"{words} Attribute released of this error has the released values: {', '.join(names)}."
         return f"{words} Nothing was released."
 
-    def _values(self) -> dict[str, Any]:
+    def values(self) -> dict[str, Any]:
+        """Return the released values, by the names of their stages."""
         # A stream has no released value.
         found = {name: value for each in self.released for name, value in each.items()}
         return {name: value for name, value in found.items() if value is not None}
 
     def failure(self, error: BaseException) -> BaseException:
         """Return the error that a failed call raises after its charge."""
-        released = self._values()
+        released = self.values()
         if hasattr(error, "released"):  # of a call within this one
             return error
         if not isinstance(error, Exception):
@@ -109,7 +113,7 @@ def state_charges(call: Callable[Parameters, Answer]) -> Callable[Parameters, An
             finally:
                 _ACCOUNTS.set(before)
         except BaseException as error:
-            if not account.charges:
+            if not account.charges and not account.kept:
                 raise
             failure = account.failure(error)
         # Outside of the handler, so that the error has no context, which may show data.

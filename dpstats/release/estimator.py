@@ -359,6 +359,8 @@ class PrivateEstimator(Reported, BaseEstimator, Generic[Plan]):
         plan, reader, label = plan.for_data(unit, noise.simulated), self, type(self).__name__
         counted, asked = plan.counted, plan.delta_asked
         if counted is not None:
+            if budget is not None:
+                budget.check_adaptive("missing='drop', whose sample has a size that the count gives")
             session_of(plan, noise, budget, label).check()  # the whole plan, before its count is charged
             session = session_of(counted.plan, noise, budget, f"{label}: {ROWS}")
             with quiet():

@@ -176,12 +176,19 @@ class OnceSession(Session):
 
     def _take_answer(self, kept: Kept) -> None:
         found = {} if kept.answer is None else decode_answer(kept.answer)
+        accounts = running_accounts()
         if kept.state != ANSWERED:
-            values = {name: stored.released for name, stored in found.items() if stored.released is not None}
+            values = accounts[-1].values() if accounts else {}  # of earlier steps, such as a count
+            values |= {name: stored.released for name, stored in found.items() if stored.released is not None}
             raise ChargedError(_explain(kept, values), values)
         _LOGGER.info("the answer of %r is returned again, nothing was charged", kept.key)
         self._answer = found
         self._released.update({name: stored.released for name, stored in found.items()})
+        for account in accounts:
+            account.kept.append(
+                f"The key {kept.key!r} was charged for {kept.label!r} at {moment(kept.time)}."
+            )
+            account.released.append(self._released)
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
@@ -265,21 +272,17 @@ class OnceSession(Session):
 def _explain(kept: Kept, values: Mapping[str, Any]) -> str:
     """Return the words for a key that was charged and has no whole answer."""
     head = f"the key {kept.key!r} was charged at {moment(kept.time)} by {place_of_owner(kept.owner)}"
+    spent = "Epsilon is spent and nothing was released"
+    if values:
+        names = ", ".join(map(repr, values))
+        spent = f"Epsilon is spent. Attribute released of this error has the released values: {names}"
     if kept.state == CHARGED and may_run(kept.owner):
         return (
             f"{head}, which has not stored its answer yet. If it still runs, repeat this later: nothing more is "
-            "charged. If it does not, epsilon is spent and nothing was released: use another key."
+            f"charged. If it does not: {spent}. Use another key."
         )
-    if not values:
-        return (
-            f"{head}, and no answer was kept. Epsilon is spent and nothing was released: use another key to release "
-            "and charge again."
-        )
-    names = ", ".join(map(repr, values))
-    return (
-        f"{head}, and the release failed afterwards. Epsilon is spent. Attribute released of this error has the "
-        f"released values: {names}. Use another key to release and charge again."
-    )
+    failed = "the release failed afterwards" if kept.state == FAILED and values else "no answer was kept"
+    return f"{head}, and {failed}. {spent}. Use another key to release and charge again."
 
 
 # Answers as text: only the kinds of values that stages release.

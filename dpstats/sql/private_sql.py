@@ -205,9 +205,10 @@ class PrivateSQL(Releasing):
     Parameters
     ----------
     connection : DuckDB or psycopg connection, "postgresql://..." address, or mapping of str to path or data frame
-        The tables. A second connection reads the database. Every answer from Postgres reads its current state, and
-        other answers the state at the creation of this object or at the last `refresh`. CSV and Parquet files are read
-        in place, or copied where DuckDB could find other records in a CSV file than all other readers here.
+        The tables. A path is of a file or of a folder; `dpstats.data.files` are several files. A second connection
+        reads the database. Every answer from Postgres reads its current state, and other answers the state at the
+        creation of this object or at the last `refresh`. CSV and Parquet files are read in place, or copied where
+        DuckDB could find other records in a CSV file than all other readers here.
     epsilon : float
         Privacy parameter of each answer. Must be positive.
     delta : float, default=0.0

@@ -79,7 +79,10 @@ def test_unreadable_files(folder: Path, capsys: pytest.CaptureFixture[str]) -> N
     refusal = "is not a readable CSV or Parquet file with a header"
     assert f"none.csv {refusal} (No such file" in refused(["mean", "none.csv", *AGE], capsys, 3)
     assert f"none.parquet {refusal}" in refused(["mean", "none.parquet", *AGE], capsys, 3)
-    assert f"dpstats mean: . {refusal} (Is a directory)" in refused(["mean", ".", *AGE], capsys, 3)
+    # A folder is one of tables, without anything else.
+    assert "dpstats mean: .: X must be files of tables, got one that ends in '.db'" in refused(
+        ["mean", ".", *AGE], capsys, 3
+    )
 
 
 def test_packed_files(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:

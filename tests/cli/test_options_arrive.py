@@ -338,7 +338,7 @@ OPTIONS |= {
 REQUIRED = {"regress": LINEAR}
 CASES = [(name, option) for name, (_, changes) in OPTIONS.items() for option in changes]
 # What all commands that release have besides, and what a plan has in place of a file.
-OF_TABLES = {"file", "sep", "encoding", "na_values"}
+OF_TABLES = {"file", "pattern", "sep", "encoding", "na_values"}
 OF_RELEASES = {*OF_TABLES, "column", "confidence", "seed", "budget", "label", "once", "json", "quiet"}
 OF_PLANS = {"rows", "columns", "budget", "json", "quiet"}
 

@@ -1,14 +1,49 @@
-"""A stand-in for a Spark data frame: partitions of Arrow tables, tasks that are pickled, and a lost attempt of each."""
+"""A stand-in for a Spark data frame, and a session of Spark itself where it is installed.
+
+The stand-in has partitions of Arrow tables, tasks that are pickled, and a lost attempt of each.
+"""
 
 from __future__ import annotations
 
+import contextlib
+import importlib.util
+import os
 import re
+import shutil
+import sys
+import warnings
 from collections.abc import Callable, Iterator
 from types import SimpleNamespace
 from typing import Any
 
 import cloudpickle
 import pyarrow as pa
+
+IS_HERE = importlib.util.find_spec("pyspark") is not None and shutil.which("java") is not None
+QUIET = "ignore:PySpark does not yet fully support pandas:FutureWarning", "ignore:unclosed:ResourceWarning"
+"""Warnings of Spark, about pandas and about sockets."""
+
+
+@contextlib.contextmanager
+def spark_session() -> Iterator[Any]:
+    """Start Spark with two workers, which run this Python."""
+    import pyspark.sql as sql
+
+    os.environ["PYSPARK_PYTHON"] = sys.executable
+    builder = sql.SparkSession.builder.master("local[2,4]")
+    for name, value in (
+        ("ui.enabled", "false"),
+        ("ui.showConsoleProgress", "false"),
+        ("sql.shuffle.partitions", "2"),
+    ):
+        builder = builder.config(f"spark.{name}", value)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        made = builder.getOrCreate()
+        made.sparkContext.setLogLevel("OFF")
+        yield made
+        made.stop()
+
 
 _KINDS = {
     pa.bool_(): "boolean",

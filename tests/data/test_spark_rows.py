@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import importlib.util
 import os
-import shutil
 import signal
 import sys
-import warnings
+import venv
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,15 +16,16 @@ import pandas as pd
 import pyarrow as pa
 import pytest
 
-from dpstats.data import batches as spark_rows
-from dpstats.data.batches import Part, open_spark_frame
+from dpstats.data import spark_rows
+from dpstats.data.batches import Part
+from dpstats.data.spark_rows import open_spark_frame, probe_workers
 from dpstats.errors import InvalidData
 from dpstats.groups import GroupMeans
 from dpstats.means import ClippedMean
 from dpstats.privacy import PrivacyBudget
 from dpstats.regression import PrivateLinearRegression
 from dpstats.tables import ContingencyTable
-from tests.data.spark import Frame, cut
+from tests.data.spark import IS_HERE, QUIET, Frame, cut, spark_session
 
 N = 120
 RNG = np.random.default_rng(5)
@@ -42,7 +41,6 @@ ROWS = pd.DataFrame(
     }
 )
 SEED = {"random_state": 0}
-IS_HERE = importlib.util.find_spec("pyspark") is not None and shutil.which("java") is not None
 NUMBERS = ["a", "half width"]
 
 
@@ -50,31 +48,15 @@ def stand_in(rows: pd.DataFrame) -> Frame:
     return cut(pa.Table.from_pandas(rows, preserve_index=False), 25)
 
 
-pytestmark = pytest.mark.filterwarnings(
-    "ignore:PySpark does not yet fully support pandas:FutureWarning", "ignore:unclosed:ResourceWarning"
-)
+pytestmark = pytest.mark.filterwarnings(*QUIET)
 
 
 @pytest.fixture(scope="module")
 def session() -> Iterator[Any]:
     if not IS_HERE:
-        pytest.skip("pyspark is not installed, or there is no Java")
-    import pyspark.sql as sql
-
-    os.environ["PYSPARK_PYTHON"] = sys.executable
-    builder = sql.SparkSession.builder.master("local[2,4]")
-    for name, value in (
-        ("ui.enabled", "false"),
-        ("ui.showConsoleProgress", "false"),
-        ("sql.shuffle.partitions", "2"),
-    ):
-        builder = builder.config(f"spark.{name}", value)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # of Spark, about pandas and about sockets
-        made = builder.getOrCreate()
-        made.sparkContext.setLogLevel("OFF")
+        pytest.skip("pyspark is not installed, or there is no Java: make test-spark")
+    with spark_session() as made:
         yield made
-        made.stop()
 
 
 @pytest.fixture(params=["stand-in", "Spark"] if IS_HERE else ["stand-in"])
@@ -253,3 +235,67 @@ def test_a_killed_worker_counts_once(session: Any, tmp_path: Path) -> None:
     rows = open_spark_frame(session.createDataFrame(numbers).repartition(4))
     work = KilledOnce(tmp_path / "killed")
     assert rows.total(work)["sum"].tolist() == [190] and work.mark.exists()
+
+
+# Workers that cannot run the package
+
+
+class Session:
+    """A session whose workers fail, as Spark tells it."""
+
+    def __init__(self, told: str) -> None:
+        self.told = told
+
+    def range(self, rows: int) -> Any:
+        assert rows == 1
+        return self
+
+    def mapInArrow(self, task: Any, schema: str) -> Any:  # noqa: N802
+        return self
+
+    def collect(self) -> Any:
+        raise RuntimeError(self.told)
+
+
+def test_the_error_of_a_worker_without_the_package_is_shown_whole() -> None:
+    told = "PythonException: Traceback:\n  File worker.py\nModuleNotFoundError: No module named 'dpstats'"
+    frame = stand_in(ROWS[["a"]])
+
+    def broken(*names: str) -> Any:
+        raise RuntimeError("secret 4.2")
+
+    frame.toDF = broken  # type: ignore[method-assign]
+    budget = PrivacyBudget(epsilon=1.0)
+    mean = ClippedMean(bounds=(-2, 2), budget=budget)
+    frame.sparkSession = Session(told)  # type: ignore[attr-defined]
+    with pytest.raises(InvalidData, match="fail on a constant row") as caught:
+        mean.fit(frame)
+    assert told in str(caught.value) and "secret" not in str(caught.value)
+    # Workers that run the package failed because of the rows, whose error is not shown.
+    frame.sparkSession = Working()  # type: ignore[attr-defined]
+    with pytest.raises(InvalidData, match="rows that can be read") as caught:
+        mean.fit(frame)
+    assert "secret" not in str(caught.value) and not budget.history()
+
+
+class Working(Session):
+    """A session whose workers run tasks."""
+
+    def __init__(self) -> None:
+        super().__init__("")
+
+    def mapInArrow(self, task: Any, schema: str) -> Any:  # noqa: N802
+        return Frame([pa.table({"id": [0]})], (task,))
+
+
+def test_real_workers_without_pyarrow_say_so(session: Any, tmp_path: Path) -> None:
+    probe_workers(session)
+    venv.create(tmp_path / "bare", symlinks=True)
+    kept = session.sparkContext.pythonExec
+    session.sparkContext.pythonExec = str(tmp_path / "bare" / "bin" / "python")
+    try:
+        with pytest.raises(InvalidData, match=r"(?s)on a constant row.*No module named '\w+'"):
+            ClippedMean(bounds=(-2, 2)).fit(session.createDataFrame(ROWS[["a"]]))
+    finally:
+        session.sparkContext.pythonExec = kept
+    assert sys.executable == kept

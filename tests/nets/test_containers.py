@@ -5,7 +5,7 @@ Seeded noise is the same wherever integers are, so all of a result has to be: ev
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import cache, partial
 from typing import Any
 
@@ -21,7 +21,7 @@ import pytest
 from dpstats.data import open_source
 from dpstats.errors import DPStatsError, InvalidData
 from dpstats.lattice import rounding as compiled
-from tests.data.spark import cut
+from tests.data.spark import IS_HERE, QUIET, cut, spark_session
 from tests.nets.calls import ESTIMATORS, ROWS_OF, VARIANTS
 from tests.nets.told import outcome, tell
 
@@ -90,6 +90,24 @@ def test_rows_of_every_container_are_those_in_memory(name: str) -> None:
             assert fit(name, source) == in_memory(name), kind
     made = CONTAINERS[IN_WHOLE[place % 2]](frame.drop(columns=beside))
     assert fit(name, made, *entries(frame, beside)) == in_memory(name)
+
+
+@pytest.fixture(scope="module")
+def spark() -> Iterator[Any]:
+    with spark_session() as made:
+        yield made
+
+
+@pytest.mark.skipif(not IS_HERE, reason="pyspark is not installed, or there is no Java: make test-spark")
+@pytest.mark.filterwarnings(*QUIET)
+@pytest.mark.parametrize("name", [name for name in ASKED if name not in IN_MEMORY])
+def test_rows_of_spark_itself_are_those_in_memory(name: str, spark: Any) -> None:
+    frame, beside = parts_of(name)
+    rows = (
+        spark.createDataFrame(frame).repartition(3) if name not in IN_ORDER else spark.createDataFrame(frame)
+    )
+    source = open_source(rows).having([*frame.columns.drop(beside)], tuple(beside))
+    assert fit(name, source) == in_memory(name)
 
 
 @pytest.mark.parametrize("name", [name for name in ASKED if len(ROWS_OF[ESTIMATORS[name].then]) > 1])

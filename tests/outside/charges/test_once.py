@@ -16,9 +16,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from dpstats.errors import ChargedError
+from dpstats.errors import ChargedError, InvalidParameter
 from dpstats.means import AdaptiveMean, ClippedMean
-from dpstats.privacy import PrivacyBudget
+from dpstats.privacy import PrivacyBudget, PrivacyGuarantee
 from dpstats.privacy.kept_answers import ANSWERED, CHARGED, may_run
 from tests.outside.charges.failpoints import Failpoint
 
@@ -112,6 +112,46 @@ def test_a_job_that_is_killed_after_its_count_goes_on(tmp_path: Path) -> None:
     assert [kept.state for kept in budget.answers()] == [ANSWERED]
     assert estimate() == estimate() and [kept.step for kept in budget.answers()] == [0, 1]
     assert len(budget.history()) == 2
+
+
+def test_a_release_that_fails_after_its_count_says_so_again(tmp_path: Path) -> None:
+    """Every run with the key has the count, whether its sample was too small, failed, or was killed."""
+    rows = np.random.default_rng(0).normal(size=(400, 1))
+    rows[:40] = np.nan
+
+    def failures(name: str, rows: Any, broken: bool) -> list[ChargedError]:
+        path = tmp_path / name
+        budget = PrivacyBudget(9.0, 1e-3, ledger=path).once("night")
+        model = AdaptiveMean(bound=10.0, std=1.0, epsilon=2.0, delta=1e-6, missing="drop", budget=budget)
+        found = []
+        for _ in range(3):
+            with pytest.MonkeyPatch.context() as patch:
+                if broken and not found:
+                    patch.setattr(AdaptiveMean, "_release", lambda *arguments: 1 / 0)
+                with pytest.raises(ChargedError) as raised:
+                    model.fit(rows)
+                found.append(raised.value)
+        assert len(budget.history()) == 1 + broken
+        return found
+
+    for broken in (False, True):
+        few = rows if broken else np.full((400, 1), np.nan)
+        found = failures(f"{broken}.db", few, broken)
+        assert len({float(error.released["number of complete rows"][0]) for error in found}) == 1
+        assert not any("nothing was released" in str(error).lower() for error in found)
+        assert all("'night' was charged" in str(error) for error in found[1:])
+
+
+def test_a_method_that_fixes_its_charges_first_pays_for_no_count_alone() -> None:
+    rows = np.random.default_rng(0).normal(size=(400, 1))
+    for planned in ([], [PrivacyGuarantee(0.1), PrivacyGuarantee(1.9)]):
+        budget = PrivacyBudget(9.0, 1e-3, method="pld", planned=planned)
+        model = AdaptiveMean(bound=10.0, std=1.0, epsilon=2.0, delta=1e-6, missing="drop", budget=budget)
+        with pytest.raises(InvalidParameter):
+            model.fit(rows)
+        assert not budget.history()
+    with pytest.raises(InvalidParameter, match="'gdp' or 'zcdp'"):
+        model.set_params(budget=PrivacyBudget(9.0, 1e-3, method="pld")).fit(rows)
 
 
 def test_a_second_charge_would_be_noticed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
