@@ -73,7 +73,13 @@ def grids(options: Options) -> dict[str, list[dict[str, Any]]]:
         if math.sqrt(n) * q >= 25
     ]
     l1 = [
-        {"n": n, "d": d, "epsilon": q / math.sqrt(n), "test": "l1 extension", "size": many if d < 1000 else 60}
+        {
+            "n": n,
+            "d": d,
+            "epsilon": q / math.sqrt(n),
+            "test": "l1 extension",
+            "size": many if d < 1000 else 60,
+        }
         for n in options.pick((16_000, 10**6), (16_000, 10**6), (16_000,))
         for d in options.pick(powers(4, 12, 2), powers(4, 10, 3), powers(4, 8, 2))
         for q in (0.5, 2.0, 8.0, 32.0, 128.0)
