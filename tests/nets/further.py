@@ -129,7 +129,7 @@ def play_fits() -> Scene:
         "line": 1 - 1.5 * x,
     }.items():
         for fit in (fit_broken_line, fit_power_sum):
-            asked[f"{fit.__name__}, {name}"] = partial(fit, "n", x, ones, means, np.full(7, 0.02), 0.9)
+            asked[f"{fit.__name__}, {name}"] = partial(fit, "n", x, ones, means, np.full(7, 0.02), 0.9, 1e6)
     asked["crossover"] = lambda: [
         crossover(np.exp(x), np.exp(-x), np.exp(y - 2 * x)) for y in (1.0, 5.0, 90.0)
     ]

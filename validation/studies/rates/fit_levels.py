@@ -101,8 +101,8 @@ def report(
         "# Levels and powers of fitted rates",
         f"{time.strftime('%Y-%m-%d')}, `{command}`: {seconds / 60:.0f} minutes of one process.",
         f"Each line is {studies:,} simulated studies whose mean loss is n^-2 exactly, over a factor of 30 in n. "
-        f"Tests are at 0.05. Levels have a Monte Carlo error of {math.sqrt(0.05 * 0.95 / studies):.3f}; powers are of {powers:,} "
-        f"studies, error {math.sqrt(0.25 / powers):.3f} at most.\n"
+        f"Tests are at 0.05. Levels have a Monte Carlo error of {math.sqrt(0.05 * 0.95 / studies):.3f}; powers are of "
+        f"{powers:,} studies, error {math.sqrt(0.25 / powers):.3f} at most.\n"
         "*Fit* is how often the line is said not to fit. *Level* is how often the score test, whose inversion is the "
         "interval, rejects the true exponent. The last columns are how often it rejects an exponent that is off.",
         f"The test of fit rejects at most {worst:.3f} of the true lines; intervals with one pooled variance miss the "
