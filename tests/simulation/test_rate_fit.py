@@ -117,9 +117,11 @@ def test_one_line_that_does_not_fit_is_said() -> None:
     # That the theory's exponent is near the slope of a line that does not fit reproduces nothing.
     assert fit_rate(results, "n", theory=fit.slope).verdict == "undecided"
     assert fit_rate(results, "n", theory=-9.0).verdict == "not reproduced"
-    # What the formula says of these cells bends as they do.
+    # What the formula says of these cells bends as they do. The formula is judged, and no slope.
     whole = fit_rate(results, "n", theory=-2, terms=TERMS, constants=CONSTANTS)
-    assert whole.verdict == "reproduced at finite size" and not whole.fits
+    assert whole.verdict == "undecided" and not whole.fits and whole.formula.verdict == "reproduced"
+    assert whole.interval.low < whole.prediction < whole.interval.high
+    assert fit_rate(results, "n", terms=TERMS, constants=CONSTANTS, tolerance=1.0).verdict != "not reproduced"
     good = fit_rate(synthetic(power_law(-1), np.random.default_rng(6)), "n")
     assert good.fits and "does not fit" not in str(good) and good.two is None
 

@@ -42,8 +42,8 @@ ACCURACY = 0.02
 """Relative error allowed to both formulas that are compared: the rows' own term is a first correction only."""
 OWN_ROWS: dict[str, Term] = {"own rows": lambda cell: 1.0}
 IN_D: dict[str, dict[str, Term]] = {
-    "d^(1/2)": {"all": lambda cell: cell["d"] ** 0.5},
-    "d": {"all": lambda cell: float(cell["d"])},
+    "d^(1/2)": {"leading term": lambda cell: cell["d"] ** 0.5},
+    "d": {"leading term": lambda cell: float(cell["d"])},
 }
 
 
@@ -178,9 +178,9 @@ def run(options: Options) -> Outcome:
         outcome.studies.append(results)
         fit = fit_formula(
             results,
-            {"all": lambda cell: 1.0, **OWN_ROWS},
-            free={"all": "d"},
-            exponents={"all": 0.5},
+            {"leading term": lambda cell: 1.0, **OWN_ROWS},
+            free={"leading term": "d"},
+            exponents={"leading term": 0.5},
             tolerance=tolerance,
             confidence_level=LEVEL,
         )
