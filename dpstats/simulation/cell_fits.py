@@ -31,7 +31,7 @@ MISFIT = 0.05
 POWER = 0.8
 """The probability with which a deviation is found that a fit calls detectable."""
 FEWEST_DEGREES = 30
-"""Degrees of freedom below which a model of the spread is too uncertain for a verdict."""
+"""Degrees of freedom below which a model of the variance is too uncertain for a verdict."""
 _LEAST_VARIANCE = 1e-18  # losses that do not vary have rounding errors
 _LARGEST_LOG = 60.0
 _FARTHEST = 30.0  # distance from the estimate at which the end of an interval counts as infinite
@@ -39,12 +39,12 @@ _FARTHEST = 30.0  # distance from the estimate at which the end of an interval c
 
 @dataclass(frozen=True)
 class Cells:
-    """What fits know about the cells.
+    """The cells, as a fit sees them.
 
     Attributes
     ----------
     losses : sequence of arrays
-        Those of each cell, at least two.
+        The losses of each cell, at least two.
     spread : array of shape (cells, columns)
         log V is linear in these columns. The first is ones, and alone it pools V.
     accuracy : float
@@ -95,7 +95,7 @@ class CellFit:
     ratio : float
         F: the mean square between cells over the one within; NaN without degrees of freedom.
     pvalue : float
-        Of the hypothesis that the formula holds.
+        P-value of the hypothesis that the formula holds.
     """
 
     model: Model
@@ -223,7 +223,7 @@ def fit_cells(model: Model, start: Vector, cells: Cells) -> CellFit:
     """
     means, sizes = cells.means, cells.sizes
     at, V = np.asarray(start, dtype=np.float64), np.ones(len(sizes))
-    # The weights need V, which needs the formula: four rounds are enough where V is modelled.
+    # The weights need V, which needs the formula: four rounds are enough where V is modeled.
     for _ in range(4 if cells.spread.shape[1] > 1 or cells.accuracy else 1):
         at, logs, jacobian = solve(model, at, means, 1 / (V / sizes + cells.accuracy**2))
         V, degrees = pure_error(cells, np.exp(logs))
@@ -240,7 +240,7 @@ def fit_cells(model: Model, start: Vector, cells: Cells) -> CellFit:
 
 
 def _box(model: Model, start: Vector, cells: Cells) -> float:
-    """Return the p-value of Box's approximation (1954): each cell has a variance of its own."""
+    """Return the p-value of Box's approximation (1954): each cell has a separate variance."""
     means, sizes = cells.means, cells.sizes
     _, logs, jacobian = solve(model, start, means, np.ones(len(sizes)))
     mu = np.exp(logs)
@@ -272,15 +272,15 @@ def score(model: Model, start: Vector, which: int, value: float, cells: Cells) -
         full[others], full[which] = rest, value
         return full
 
-    def fixed(rest: Vector) -> tuple[Vector, Vector]:
+    def restrict(rest: Vector) -> tuple[Vector, Vector]:
         logs, jacobian = model(whole(rest))
         return logs, jacobian[:, others]
 
     means, sizes = cells.means, cells.sizes
     rest, V = np.asarray(start, dtype=np.float64)[others], np.ones(len(sizes))
-    # V is that of the hypothesis: what a wrong value misses the cells by is then in the numerator alone.
+    # V belongs to the hypothesis: what a wrong value misses the cells by is then in the numerator alone.
     for _ in range(3 if cells.spread.shape[1] > 1 or cells.accuracy else 1):
-        rest, logs, _ = solve(fixed, rest, means, 1 / (V / sizes + cells.accuracy**2))
+        rest, logs, _ = solve(restrict, rest, means, 1 / (V / sizes + cells.accuracy**2))
         V, degrees = pure_error(cells, np.exp(logs))
     logs, jacobian = model(whole(rest))
     roots = np.sqrt(1 / (V / sizes + cells.accuracy**2))
@@ -292,7 +292,7 @@ def score(model: Model, start: Vector, which: int, value: float, cells: Cells) -
 
 
 def score_interval(fit: CellFit, which: int, level: float, least: float = -math.inf) -> tuple[float, float]:
-    """Return the values that the score test at 1 - ``level`` does not reject; an end can be infinite.
+    """Return the values that the score test at 1 - ``level`` does not reject; a limit can be infinite.
 
     Parameters
     ----------

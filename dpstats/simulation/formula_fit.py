@@ -69,7 +69,7 @@ class FreeExponent:
 
     @property
     def verdict(self) -> str:
-        """ "reproduced" if the interval is within the tolerance of the theory; else as its interval says."""
+        """ "reproduced" if the interval is within the tolerance of the theory; otherwise as the interval says."""
         return UNDECIDED if self.theory is None else judge(self.interval, self.theory, self.tolerance)
 
 
@@ -143,8 +143,8 @@ class FormulaFit(Printed):
     def verdict(self) -> str:
         """ "reproduced" if the formula fits, and every stated constant is in its interval.
 
-        "undecided" if it fits, but a misfit of the size of the tolerance might go unseen, or the interval of a
-        constant that nothing states reaches 0: no cell shows that term.
+        "undecided" if it fits, but a misfit of the size of the tolerance might go unseen. The same if the interval of
+        a constant that nothing states reaches 0: no cell shows that term.
         """
         pairs = list(zip(self.theory, self.intervals, strict=True))
         inside = all(stated is None or interval.low <= stated <= interval.high for stated, interval in pairs)
@@ -199,9 +199,9 @@ class FormulaFit(Printed):
         )
 
 
-def percent(share: float) -> str:
-    """Return a share with two digits if it is small, and in whole percents if it is large."""
-    return f"{float(f'{100 * share:.2g}'):g}%"
+def percent(fraction: float) -> str:
+    """Return a fraction in percent, to two digits if it is small, and whole if it is large."""
+    return f"{float(f'{100 * fraction:.2g}'):g}%"
 
 
 def fit_formula(
@@ -217,7 +217,7 @@ def fit_formula(
     tolerance: float = 0.1,
     confidence_level: float = 0.95,
 ) -> FormulaFit:
-    """Fit the constants of ``risk = sum of constant x term`` to all cells, and exponents that are left free.
+    """Fit the constants of ``risk = sum of constant x term`` to all cells, and free exponents.
 
     Parameters
     ----------
@@ -252,9 +252,8 @@ def fit_formula(
     Notes
     -----
     Quasi-likelihood with one relative variance, from the replications within cells and with their degrees of
-    freedom. The test of fit is F. If cells differ in more than one parameter or the spread is modeled, Box's
-    test must reject too. Intervals are those of score tests. If p is below 0.05, exponents' intervals are
-    multiplied by sqrt(F).
+    freedom. The test of fit is F. If cells differ in more than one parameter, or the variance is modeled, Box's
+    test must reject too. Intervals invert score tests. If p is below 0.05, they are multiplied by sqrt(F).
 
     Examples
     --------
@@ -467,7 +466,7 @@ def compare_formulas(
                 "formulas",
                 got=f"{len(claimed)} and {len(terms)}",
                 allowed="have equally many terms",
-                remedy="Whether a term shows is told by the interval of its constant, in fit_formula.",
+                remedy="The interval of a constant in fit_formula shows whether a term is needed.",
             )
     fits = {
         name: fit_formula(

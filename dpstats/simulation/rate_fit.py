@@ -44,7 +44,7 @@ from dpstats.simulation.table import (
 )
 
 _FEW_FOR_SPREAD = 10
-"""Replications below which intervals with a model of the spread may undercover."""
+"""Replications below which intervals with a model of the variance may undercover."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,8 +172,8 @@ class RateFit(Printed):
         """How the fit compares with the theory, by the interval that is printed.
 
         * "reproduced": the line fits, and the whole interval is within the tolerance of the theory;
-        * "reproduced at finite size": the interval lacks the theory, and it is within the tolerance of the slope
-          that the whole formula predicts for these cells, because of logarithms or a smaller term;
+        * "reproduced at finite size": the interval lacks the theory, and is within the tolerance of the prediction,
+          the slope of the whole formula in these cells;
         * "not reproduced": the interval lacks the theory and the prediction;
         * "undecided": anything else. `detectable` is the power.
         """
@@ -271,7 +271,7 @@ class RateFit(Printed):
         return f"of replications, a power of {' and '.join(self.spread)}: {degrees}"
 
     def _notes(self) -> list[str]:
-        """Return what the verdict needs to be understood."""
+        """Explain the verdict."""
         notes = []
         if not self.spread_is_known:
             notes.append(
@@ -389,10 +389,11 @@ def fit_rate(
     Notes
     -----
     Quasi-likelihood with one relative variance, from the replications within cells and with their degrees of
-    freedom. Whether the points lie on a line is tested by F; if cells differ in more than one parameter or the
-    spread is modeled, Box's test must reject too. The interval is that of the score test (t quantiles). If p is
-    below 0.05, both arms are multiplied by sqrt(F). Then a line that breaks once is tried, and a sum of two
-    powers. Their intervals belong to their own model, which the summary names.
+    freedom. Whether the points lie on a line is tested by F. If cells differ in more than one parameter, or the
+    variance is modeled, Box's test must reject too. The interval inverts the score test (t quantiles).
+
+    If p is below 0.05, both arms are multiplied by sqrt(F). Then a line that breaks once is tried, and a sum of
+    two powers. Their intervals belong to their own model, which the summary names.
 
     Examples
     --------
@@ -438,7 +439,7 @@ def fit_rate(
             raise refuse("term", given=term, allowed="one of terms")
         keep = whole[term] > share * sum(whole.values())
         regime = f"{term} above {100 * share:g}% of the formula"
-    keep &= _varied(usable, parameter, keep)
+    keep &= _find_varied(usable, parameter, keep)
     if np.count_nonzero(keep) < 3:
         raise refuse(
             "results",
@@ -500,7 +501,7 @@ def _groups(results: StudyResults, parameter: str) -> list[str]:
     ]
 
 
-def _varied(results: StudyResults, parameter: str, keep: NDArray[np.bool_]) -> NDArray[np.bool_]:
+def _find_varied(results: StudyResults, parameter: str, keep: NDArray[np.bool_]) -> NDArray[np.bool_]:
     """Return the cells of groups in which the parameter has at least two values."""
     x, groups = log_parameter(results, parameter), _groups(results, parameter)
     seen: dict[str, set[float]] = {}
@@ -519,7 +520,7 @@ def _design(results: StudyResults, parameter: str, x: Vector) -> Vector:
 
 @dataclass(frozen=True, slots=True)
 class RateTable(Printed):
-    """The exponents of a study: of every estimator by itself, in every parameter that was asked for.
+    """The exponents of a study, for each estimator and each parameter.
 
     Attributes
     ----------
@@ -556,7 +557,7 @@ class RateTable(Printed):
         return Records(names, columns, {})
 
     def summary(self) -> Summary:
-        """Return one row for every exponent."""
+        """Return a table with one row per exponent."""
         named = any(rate.estimator for rate in self.rates)
         rows = [
             [
@@ -614,7 +615,7 @@ def fit_rates(
     tolerance: float = 0.1,
     confidence_level: float = 0.95,
 ) -> RateTable:
-    """Estimate the exponents of several parameters, for every estimator of a study by itself.
+    """Estimate the exponents of several parameters, for each estimator of a study.
 
     Parameters
     ----------

@@ -309,11 +309,8 @@ class StudyCost:
 
     def __str__(self) -> str:
         wall = self.seconds / self.n_jobs
-        unit, size = next(
-            pair
-            for pair in (("hour", 3600), ("minute", 60), ("second", 1))
-            if wall >= 1.5 * pair[1] or pair[1] == 1
-        )
+        units = (("hour", 3600.0), ("minute", 60.0), ("second", 1.0))
+        unit, size = next((pair for pair in units if wall >= 1.5 * pair[1]), units[-1])
         count = max(1, round(wall / size))
         processes = f"{self.n_jobs} process{'es' if self.n_jobs > 1 else ''}"
         of_what = f"{self.cells:,} cells x {self.replications:,} replications"
@@ -499,7 +496,7 @@ class Study:
         Parameters
         ----------
         n_jobs : int, optional
-            As of `run`.
+            Processes, as in `run`.
 
         Returns
         -------
@@ -515,7 +512,7 @@ class Study:
         chosen = chosen[np.argsort(sizes[chosen], kind="stable")]
         total = 0.0
         for start in range(0, len(self.cells), len(self._grid)):
-            run_block(*self._block(start + int(order[0])), [0])  # imports and caches are no part of the time
+            run_block(*self._block(start + int(order[0])), [0])  # without the time of imports
             took = [run_block(*self._block(start + int(cell)), [0])[1] for cell in chosen]
             logs = np.interp(sizes, sizes[chosen], np.log(np.maximum(took, 1e-9)))
             total += self.replications * float(np.exp(logs).sum())

@@ -230,7 +230,7 @@ def plot_power(
     Parameters
     ----------
     results : StudyResults
-        With the loss "rejection".
+        Results with the loss "rejection".
     parameter : str
     level, target : float, optional
     title : str, optional

@@ -396,7 +396,7 @@ def failure_words(results: StudyResults, used: StudyResults, loss: str | None = 
 def cells_to_fit(
     results: StudyResults, loss: str, spread: Sequence[str] | None = None, accuracy: float = 0.0
 ) -> Cells:
-    """Return what fits know of the cells.
+    """Prepare the cells for a fit.
 
     Parameters
     ----------
@@ -431,21 +431,21 @@ def cells_to_fit(
 _SQUARED_ERRORS = ("squared_error", "released_squared_error")
 
 
-def log_parameter(results: StudyResults, parameter: str, asked: str = "parameter") -> Vector:
-    """Return the log of a parameter of all cells; ``asked`` is what the caller named it by."""
+def log_parameter(results: StudyResults, parameter: str, argument: str = "parameter") -> Vector:
+    """Return the log of a parameter of all cells; ``argument`` names it in errors."""
     values = results.parameter(parameter)
     if not (np.issubdtype(values.dtype, np.number) and (values > 0).all()):
-        raise refuse(asked, given=parameter, allowed="a parameter that is a positive number in every cell")
+        raise refuse(argument, given=parameter, allowed="a parameter that is a positive number in every cell")
     return np.log(values.astype(np.float64))
 
 
 def check_one_estimator(results: StudyResults, call: str) -> None:
-    """Refuse results of several named estimators: each has an exponent of its own."""
+    """Refuse results of several named estimators: each has a separate exponent."""
     names = list(results.by_estimator())
     if len(names) > 1:
         raise refuse(
             "results",
-            got=f"those of {len(names)} ({', '.join(names)})",
+            got=f"results of {len(names)} ({', '.join(names)})",
             allowed=f"of one estimator for {call}",
             remedy="Use results.by_estimator()[name], or fit_rates for all.",
         )
