@@ -116,6 +116,7 @@ def test_one_line_that_does_not_fit_is_said() -> None:
         assert words in text
     # That the theory's exponent is near the slope of a line that does not fit reproduces nothing.
     assert fit_rate(results, "n", theory=fit.slope).verdict == "undecided"
+    assert fit_rate(results, "n", theory=fit.slope, tolerance=1.0).verdict == "undecided"
     assert fit_rate(results, "n", theory=-9.0).verdict == "not reproduced"
     # What the formula says of these cells bends as they do. The formula is judged, and no slope.
     whole = fit_rate(results, "n", theory=-2, terms=TERMS, constants=CONSTANTS)
