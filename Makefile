@@ -101,6 +101,7 @@ bench: $(INSTALLED)
 validate: $(INSTALLED)
 	$(BIN)/python validation/studies/mean_risk_and_coverage.py
 	$(BIN)/python validation/studies/rates/run_all.py
+	$(BIN)/python validation/studies/rates/fit_levels.py
 	$(BIN)/python validation/studies/interval_coverage.py
 	$(BIN)/python validation/studies/mean_comparison.py --replications 100
 	$(BIN)/python validation/studies/adaptive_screen.py --replications 200

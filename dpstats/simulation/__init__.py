@@ -1,9 +1,15 @@
 """Studies of estimators and tests by simulation: risks, rates, levels, sample sizes."""
 
 from dpstats.simulation.comparison import Check, CrossingPoint, compare, crossing_point, sample_complexity
-from dpstats.simulation.formula_fit import FormulaFit, fit_formula
+from dpstats.simulation.formula_fit import (
+    FormulaComparison,
+    FormulaFit,
+    FreeExponent,
+    compare_formulas,
+    fit_formula,
+)
 from dpstats.simulation.power import PowerCurve, power, power_curve, required_samples
-from dpstats.simulation.rate_fit import RateFit, fit_rate
+from dpstats.simulation.rate_fit import RateFit, RateTable, fit_rate, fit_rates
 from dpstats.simulation.samplers import (
     Contaminated,
     Gaussian,
@@ -15,7 +21,7 @@ from dpstats.simulation.samplers import (
 )
 from dpstats.simulation.store import StudyFileError
 from dpstats.simulation.study import Adapter, Study
-from dpstats.simulation.study_report import study_report
+from dpstats.simulation.study_report import plot_crossing, plot_power, plot_risk, study_report
 from dpstats.simulation.table import StudyResults
 
 __all__ = [
@@ -23,12 +29,15 @@ __all__ = [
     "Check",
     "Contaminated",
     "CrossingPoint",
+    "FormulaComparison",
     "FormulaFit",
+    "FreeExponent",
     "Gaussian",
     "PowerCurve",
     "ProductBernoulli",
     "Rademacher",
     "RateFit",
+    "RateTable",
     "SparseMeans",
     "StudentT",
     "Study",
@@ -36,9 +45,14 @@ __all__ = [
     "StudyResults",
     "SubGaussian",
     "compare",
+    "compare_formulas",
     "crossing_point",
     "fit_formula",
     "fit_rate",
+    "fit_rates",
+    "plot_crossing",
+    "plot_power",
+    "plot_risk",
     "power",
     "power_curve",
     "required_samples",

@@ -18,13 +18,13 @@ from dpstats.errors import DPStatsError, refuse
 from dpstats.inference.reports import Printed, Records, draw
 from dpstats.inference.results import ConfidenceInterval, Summary
 from dpstats.parallel import run_blocks
+from dpstats.simulation.cell_fits import Vector
 from dpstats.simulation.table import (
     NOT_REPRODUCED,
     REPRODUCED,
     Parameters,
     StudyResults,
     Term,
-    Vector,
     failure_words,
     interval_words,
     usable_cells,

@@ -1,265 +1,76 @@
-"""Models of log risks: a line that breaks once, a sum of two powers, and a formula of several terms."""
+"""Formulas of several terms: constants and free exponents with intervals, tests of fit, and rival formulas."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
-from scipy.optimize import least_squares
-from scipy.special import ndtri
-from scipy.stats import chi2
 
 from dpstats.data.parameters import check_real
 from dpstats.errors import refuse
 from dpstats.inference.reports import Printed, Records
 from dpstats.inference.results import ConfidenceInterval, Summary
+from dpstats.simulation.cell_fits import CellFit, Cells, Vector, fit_cells, score_interval, sum_model
 from dpstats.simulation.table import (
     NOT_REPRODUCED,
     REPRODUCED,
     UNDECIDED,
     StudyResults,
     Term,
-    Vector,
+    cells_to_fit,
+    check_one_estimator,
     evaluate,
     failure_words,
     interval_words,
-    log_means,
+    judge,
+    log_parameter,
     usable_cells,
 )
 
-_PLACES = 200
-_DRAWS = 499
-_FEWEST_VALUES = 5  # of the parameter: two on either side of a break, and one to tell
-
 
 @dataclass(frozen=True, slots=True)
-class BrokenLine:
-    """A rate that changes once.
+class FreeExponent:
+    """A fitted exponent of a parameter in one term of a formula.
 
     Attributes
     ----------
-    place : float
-        Value of the parameter at which it changes.
-    place_interval : ConfidenceInterval
-    slopes : tuple of float
-        The exponents below and above it.
-    intervals : tuple of ConfidenceInterval or None
-        None where the break may lie beyond all values of the parameter but one: then that slope is not
-        determined.
-    pvalue : float
-        Of the hypothesis that the points lie on such a line, but for Monte Carlo error.
+    term, parameter : str
+    estimate : float
+    interval : ConfidenceInterval
+    theory : float or None
+    tolerance : float
+    detectable : float
+        The deviation from the theory that is found with probability 0.8.
+
+    Examples
+    --------
+    >>> from dpstats.inference.results import ConfidenceInterval
+    >>> from dpstats.simulation import FreeExponent
+    >>> interval = ConfidenceInterval(0.48, 0.53)
+    >>> FreeExponent("privacy", "d", 0.5, interval, 0.5, 0.1, 0.04).verdict
+    'reproduced'
     """
 
-    place: float
-    place_interval: ConfidenceInterval
-    slopes: tuple[float, float]
-    intervals: tuple[ConfidenceInterval | None, ConfidenceInterval | None]
-    pvalue: float
+    term: str
+    parameter: str
+    estimate: float
+    interval: ConfidenceInterval
+    theory: float | None
+    tolerance: float
+    detectable: float
 
     @property
-    def determined(self) -> bool:
-        """Whether both slopes are."""
-        return None not in self.intervals
+    def name(self) -> str:
+        """The term and its parameter, for a table."""
+        return f"exponent of {self.parameter} in {self.term}"
 
-
-# The place is the best of a fine grid, at which the slopes are weighted least squares. Intervals are of the whole
-# procedure, the place included, by a parametric bootstrap: log risks are drawn again about the fitted line, with
-# their Monte Carlo errors, and fitted again.
-def fit_broken_line(
-    parameter: str, x: Vector, groups: Vector, means: Vector, errors: Vector, level: float
-) -> BrokenLine | None:
-    """Fit a line that breaks once, the same for all groups but for their intercepts; None for too few cells.
-
-    Parameters
-    ----------
-    parameter : str
-        Its name, for the intervals.
-    x : array of shape (cells,)
-        Its logarithm.
-    groups : array of shape (cells, groups)
-        1 where a cell is of a group.
-    means, errors : array of shape (cells,)
-        Log risks and their standard errors.
-    level : float
-        Level of each interval.
-    """
-    values = np.unique(x)
-    free = x.size - groups.shape[1] - 3
-    if values.size < _FEWEST_VALUES or free < 1:
-        return None
-    places = np.linspace(values[1], values[-2], _PLACES)
-    slopes, place, residual = _best(places, x, groups, (means / errors)[:, None], errors)
-    # Where the line does not fit either, what it misses by counts as error.
-    spread = max(1.0, math.sqrt(float(residual[0]) / free))
-    fitted = _fitted(float(place[0]), slopes[:, 0], x, groups, means, errors)
-    rng = np.random.default_rng(0)
-    drawn = (fitted / errors)[:, None] + spread * rng.standard_normal((x.size, _DRAWS))
-    again, places_again, _ = _best(places, x, groups, drawn, errors)
-    tails = [(1 - level) / 2, (1 + level) / 2]
-    # Of the errors of the bootstrap, about the estimate.
-    ends = [2 * slopes[i, 0] - np.quantile(again[i], tails[::-1]) for i in range(2)]
-    low, high = np.quantile(np.append(places_again, place), tails)
-    # A break between the last two values looks like a break at the last but one. The place may be anywhere up
-    # to the last value, and the slope beyond it depends on one value.
-    step = places[1] - places[0]
-    outside = (bool(low < places[0] + step), bool(high > places[-1] - step))
-    low, high = values[0] if outside[0] else low, values[-1] if outside[1] else high
-    below, above = (
-        None
-        if beyond
-        else ConfidenceInterval(
-            float(end[0]), float(end[1]), level, f"exponent of {parameter} {side} the break"
-        )
-        for end, beyond, side in zip(ends, outside, ("below", "above"), strict=True)
-    )
-    return BrokenLine(
-        place=float(np.exp(place[0])),
-        place_interval=ConfidenceInterval(math.exp(low), math.exp(high), level, f"{parameter} at the break"),
-        slopes=(float(slopes[0, 0]), float(slopes[1, 0])),
-        intervals=(below, above),
-        pvalue=float(chi2.sf(float(residual[0]), free)),
-    )
-
-
-def bent(x: Vector, place: float) -> Vector:
-    """Return the regressors of the slopes below and above a place: shape (cells, 2)."""
-    return np.column_stack([np.minimum(x - place, 0.0), np.maximum(x - place, 0.0)])
-
-
-def _best(
-    places: Vector, x: Vector, groups: Vector, weighted: Vector, errors: Vector
-) -> tuple[Vector, Vector, Vector]:
-    """Return the slopes, the place and the squared residuals of the best broken line of every column."""
-    count = weighted.shape[1]
-    slopes, at, least = np.empty((2, count)), np.empty(count), np.full(count, np.inf)
-    for place in places:
-        design = np.column_stack([bent(x, float(place)), groups]) / errors[:, None]
-        coefficients, *_ = np.linalg.lstsq(design, weighted, rcond=None)
-        residual = np.sum((weighted - design @ coefficients) ** 2, axis=0)
-        better = residual < least
-        least[better], at[better] = residual[better], place
-        slopes[:, better] = coefficients[:2, better]
-    return slopes, at, least
-
-
-def _fitted(place: float, slopes: Vector, x: Vector, groups: Vector, means: Vector, errors: Vector) -> Vector:
-    """Return the line of such slopes, at the intercepts that are best for it."""
-    line = bent(x, place) @ slopes
-    weights = groups / errors[:, None] ** 2
-    return np.asarray(line + groups @ ((weights.T @ (means - line)) / weights.sum(axis=0)))
-
-
-_FARTHEST = 10.0
-"""Distance from its estimate at which an exponent counts as not determined."""
-_HALVINGS = 10
-_GAPS = (0.3, 1.0, 3.0)  # between the exponents, at the start of a search
-
-
-@dataclass(frozen=True, slots=True)
-class PowerSum:
-    """A rate that goes from one power to another, gradually.
-
-    Attributes
-    ----------
-    exponents : tuple of float
-        The smaller one first: of the term that counts most at small values of the parameter.
-    intervals : tuple of ConfidenceInterval
-        A limit is infinite if the cells do not bound the exponent.
-    pvalue : float
-        P-value of the hypothesis that the risks are such a sum, up to Monte Carlo error.
-    """
-
-    exponents: tuple[float, float]
-    intervals: tuple[ConfidenceInterval, ConfidenceInterval]
-    pvalue: float
-
-
-# Each group of cells has its own A and B, and all have the exponents. Intervals are profiles: the values of an
-# exponent for which the best such sum misses the points by little more than the best of all.
-def fit_power_sum(
-    parameter: str, x: Vector, groups: Vector, means: Vector, errors: Vector, level: float
-) -> PowerSum | None:
-    """Fit a sum of two powers; None for too few cells.
-
-    Parameters
-    ----------
-    parameter : str
-        Its name, for the intervals.
-    x : array of shape (cells,)
-        Its logarithm.
-    groups : array of shape (cells, groups)
-        1 where a cell is of a group.
-    means, errors : array of shape (cells,)
-        Log risks and their standard errors.
-    level : float
-        Level of each interval.
-    """
-    free = x.size - 2 * groups.shape[1] - 2
-    if free < 1:
-        return None
-    centered = x - x.mean()
-    heights = (groups.T @ means) / groups.sum(axis=0) - math.log(2)
-    slope = float(np.polyfit(centered, means - groups @ (groups.T @ means / groups.sum(axis=0)), 1)[0])
-
-    def best(exponents: Callable[[Vector], tuple[float, float]], start: Vector) -> tuple[float, Vector]:
-        """Return the least squared miss of a family of pairs of exponents, and where it is attained."""
-        count = start.size - 2 * groups.shape[1]
-
-        def misses(point: Vector) -> Vector:
-            first, second = exponents(point[:count])
-            low, high = np.split(point[count:], 2)
-            fitted = np.logaddexp(groups @ low + first * centered, groups @ high + second * centered)
-            return np.asarray((means - fitted) / errors)
-
-        found = least_squares(misses, start, method="lm")
-        return 2 * float(found.cost), np.asarray(found.x)
-
-    starts = [np.concatenate([[slope - gap / 2, math.log(gap)], heights, heights]) for gap in _GAPS]
-    least, at = min(
-        (best(lambda p: (p[0], p[0] + _gap(p[1])), start) for start in starts), key=lambda pair: pair[0]
-    )
-    estimates = (float(at[0]), float(at[0]) + _gap(at[1]))
-    # Where the sum does not fit either, what it misses by counts as error.
-    most = least + max(1.0, least / free) * float(ndtri((1 - level) / 2)) ** 2
-
-    def end(which: int, side: int) -> float:
-        """Return the point at which the profile of an exponent crosses the limit."""
-
-        def within(value: float, start: Vector) -> tuple[bool, Vector]:
-            sign = 1 if which == 0 else -1
-            found, point = best(
-                lambda p: (value, value + _gap(p[0])) if sign > 0 else (value - _gap(p[0]), value), start
-            )
-            return found <= most, point
-
-        inside, step, start = 0.0, 0.02, at[1:]
-        while True:
-            kept, point = within(estimates[which] + side * step, start)
-            if not kept:
-                break
-            if step > _FARTHEST:
-                return side * math.inf
-            inside, step, start = step, 2 * step, point
-        outside = step
-        for _ in range(_HALVINGS):
-            middle = (inside + outside) / 2
-            kept, point = within(estimates[which] + side * middle, start)
-            inside, outside, start = (middle, outside, point) if kept else (inside, middle, start)
-        return estimates[which] + side * outside
-
-    first, second = (
-        ConfidenceInterval(
-            end(which, -1), end(which, 1), level, f"{name} exponent of {parameter} in a sum of two powers"
-        )
-        for which, name in enumerate(("smaller", "larger"))
-    )
-    return PowerSum(estimates, (first, second), float(chi2.sf(least, free)))
-
-
-def _gap(logarithm: float) -> float:
-    return math.exp(min(float(logarithm), 5.0))
+    @property
+    def verdict(self) -> str:
+        """ "reproduced" if the interval is within the tolerance of the theory; otherwise as the interval says."""
+        return UNDECIDED if self.theory is None else judge(self.interval, self.theory, self.tolerance)
 
 
 @dataclass(frozen=True, slots=True)
@@ -271,16 +82,27 @@ class FormulaFit(Printed):
     terms : tuple of str
     constants : tuple of float
     intervals : tuple of ConfidenceInterval
-        One per constant, at ``confidence_level`` each.
+        One per constant, at ``confidence_level`` together.
     theory : tuple of float or None
         The constants that the theory states; None where it states none.
     pvalue : float
-        Of the hypothesis that the formula holds in every cell to within Monte Carlo error and ``accuracy``.
+        Of the hypothesis that the formula holds in every cell, up to Monte Carlo error and ``accuracy``.
+    ratio : float
+        F: the mean square between cells over the one within.
     deviation : float
         Largest relative deviation of a cell from the fitted formula.
     n_cells : int
     confidence_level : float
         Level of the verdict.
+    exponents : tuple of FreeExponent
+    detectable : float
+        Root mean square of the relative misfits that the test of fit finds with probability 0.8.
+    tolerance : float
+        The verdict is "undecided" if such a misfit is larger.
+    n_replications : int
+        Replications in the cell with the fewest.
+    degrees : float
+        Degrees of freedom of the variance within cells.
     failures : str
         Description of the failed replications.
 
@@ -301,56 +123,85 @@ class FormulaFit(Printed):
     intervals: tuple[ConfidenceInterval, ...]
     theory: tuple[float | None, ...]
     pvalue: float
+    ratio: float
     deviation: float
     n_cells: int
     confidence_level: float
+    exponents: tuple[FreeExponent, ...]
+    detectable: float
+    tolerance: float
+    n_replications: int
+    degrees: float
     failures: str = ""
 
     @property
-    def verdict(self) -> str:
-        """ "reproduced" if the formula fits and every stated constant is in its interval.
+    def fits(self) -> bool:
+        """Whether the formula may hold in every cell. Half of the error probability goes to this test."""
+        return self.pvalue >= (1 - self.confidence_level) / 2
 
-        "undecided" if it fits, but the interval of a constant that nothing states reaches 0: no cell shows
-        that term. Half of the error probability goes to the fit, and half to the constants together.
+    @property
+    def verdict(self) -> str:
+        """ "reproduced" if the formula fits, and every stated constant is in its interval.
+
+        "undecided" if it fits, but a misfit of the size of the tolerance might go unseen. The same if the interval of
+        a constant that nothing states reaches 0: no cell shows that term.
         """
-        fits = self.pvalue >= (1 - self.confidence_level) / 2
-        inside = all(
-            stated is None or interval.low <= stated <= interval.high
-            for stated, interval in zip(self.theory, self.intervals, strict=True)
-        )
-        if not (fits and inside):
+        pairs = list(zip(self.theory, self.intervals, strict=True))
+        inside = all(stated is None or interval.low <= stated <= interval.high for stated, interval in pairs)
+        if not (self.fits and inside):
             return NOT_REPRODUCED
-        shown = all(
-            interval.low > 0
-            for stated, interval in zip(self.theory, self.intervals, strict=True)
-            if stated is None
-        )
-        return REPRODUCED if shown else UNDECIDED
+        shown = all(interval.low > 0 for stated, interval in pairs if stated is None)
+        return REPRODUCED if shown and self.detectable <= self.tolerance else UNDECIDED
 
     def _records(self) -> Records:
-        columns = {
-            "estimate": self.constants,
-            "low": [interval.low for interval in self.intervals],
-            "high": [interval.high for interval in self.intervals],
-            "theory": self.theory,
+        found: list[tuple[str, float, ConfidenceInterval, float | None]] = [
+            *zip(self.terms, self.constants, self.intervals, self.theory, strict=True),
+            *((one.name, one.estimate, one.interval, one.theory) for one in self.exponents),
+        ]
+        columns: dict[str, list[Any]] = {
+            "estimate": [estimate for _, estimate, _, _ in found],
+            "low": [interval.low for _, _, interval, _ in found],
+            "high": [interval.high for _, _, interval, _ in found],
+            "theory": [theory for *_, theory in found],
         }
-        keys = ("n_cells", "pvalue", "deviation", "confidence_level", "verdict")
-        return Records(self.terms, columns, {key: getattr(self, key) for key in keys})
+        keys = ("n_cells", "pvalue", "ratio", "deviation", "detectable", "confidence_level", "verdict")
+        return Records([name for name, *_ in found], columns, {key: getattr(self, key) for key in keys})
 
     def summary(self) -> Summary:
-        """Return the constants as a table."""
+        """Return the free exponents and the constants as a table."""
         rows = [
-            [name, "" if stated is None else f"{stated:.4g}", f"{constant:.4g}", interval_words(interval)]
-            for name, stated, constant, interval in zip(
-                self.terms, self.theory, self.constants, self.intervals, strict=True
+            [
+                one.name,
+                "" if one.theory is None else f"{one.theory:g} ± {one.tolerance:g}",
+                f"{one.estimate:.3f}",
+                interval_words(one.interval),
+                one.verdict,
+            ]
+            for one in self.exponents
+        ]
+        rows += [
+            [f"constant of {name}", "" if stated is None else f"{stated:.4g}", f"{constant:.4g}", words, ""]
+            for name, stated, constant, words in zip(
+                self.terms, self.theory, self.constants, map(interval_words, self.intervals), strict=True
             )
         ]
         facts = [
-            ("Cells", f"{self.n_cells}{self.failures}"),
-            ("Fit", f"p = {self.pvalue:.3g}, largest deviation {100 * self.deviation:.1f}%"),
+            ("Cells", f"{self.n_cells}, {self.n_replications:,} replications or more in each{self.failures}"),
+            (
+                "Fit",
+                f"F = {self.ratio:.3g}, p = {self.pvalue:.3g}, largest deviation {percent(self.deviation)}",
+            ),
+            ("Power", f"finds misfits of {percent(self.detectable)} on average with probability 0.8"),
             ("Verdict", self.verdict),
         ]
-        return Summary("Constants of the formula", facts, ["term", "theory", "constant", "interval"], rows)
+        return Summary(
+            "Constants of the formula", facts, ["quantity", "theory", "estimate", "interval", "verdict"], rows
+        )
+
+
+def percent(fraction: float) -> str:
+    """Return a fraction in percent, to two digits if it is small, and whole if it is large."""
+    return f"{float(f'{100 * fraction:.2g}'):g}%"
 
 
 def fit_formula(
@@ -359,10 +210,14 @@ def fit_formula(
     *,
     loss: str | None = None,
     constants: Mapping[str, float] | None = None,
+    free: Mapping[str, str] | None = None,
+    exponents: Mapping[str, float] | None = None,
+    spread: Sequence[str] | None = None,
     accuracy: float = 0.0,
+    tolerance: float = 0.1,
     confidence_level: float = 0.95,
 ) -> FormulaFit:
-    """Fit the constants of ``risk = sum of constant x term`` to all cells, by nonlinear least squares of logs.
+    """Fit the constants of ``risk = sum of constant x term`` to all cells, and free exponents.
 
     Parameters
     ----------
@@ -372,12 +227,33 @@ def fit_formula(
     loss : str, optional
     constants : mapping of str to float, optional
         Constants of the theory for some or all of the terms.
+    free : mapping of str to str, optional
+        Terms that are multiplied by a parameter to a free exponent: ``{"privacy": "d"}``, where the term of
+        privacy leaves d out. At most one parameter for a term.
+    exponents : mapping of str to float, optional
+        The free exponents that the theory states, by term.
+    spread : sequence of str, optional
+        Parameters on which the relative variance of a loss depends, as a power. Default: d for squared errors,
+        and otherwise none: one variance is pooled over all cells.
     accuracy : float, default=0
         Relative error that the formula is known to have, as a leading term has: it is added to the Monte
         Carlo errors.
+    tolerance : float, default=0.1
+        A free exponent is "reproduced" if its whole interval is this near to the theory. A formula is
+        "undecided" if the test of fit would miss relative misfits of this size.
     confidence_level : float, default=0.95
         Level of the verdict; intervals of constants are widened so that half of its error covers them
-        together.
+        together. Each exponent has this level.
+
+    Returns
+    -------
+    FormulaFit
+
+    Notes
+    -----
+    Quasi-likelihood with one relative variance, from the replications within cells and with their degrees of
+    freedom. The test of fit is F. If cells differ in more than one parameter, or the variance is modeled, Box's
+    test must reject too. Intervals invert score tests. If p is below 0.05, they are multiplied by sqrt(F).
 
     Examples
     --------
@@ -394,60 +270,213 @@ def fit_formula(
     'reproduced'
     """
     level = check_real("confidence_level", confidence_level, above=0, below=1)
+    check_real("tolerance", tolerance, above=0)
+    check_real("accuracy", accuracy, at_least=0)
     chosen = results.check_loss(loss)
+    check_terms("terms", terms)
+    check_one_estimator(results, "fit_formula")
     usable = usable_cells(results, chosen)
-    if not isinstance(terms, Mapping):
-        raise refuse("terms", given=terms, allowed="a mapping of names to functions of a cell")
     names = list(terms)
-    stated = dict(constants or {})
-    unknown = sorted(set(stated) - set(names))
-    if unknown:
-        raise refuse("constants", given=constants, allowed=f"name terms ({', '.join(names)})")
-    if len(usable.cells) < len(names):
+    stated, loose, claimed = dict(constants or {}), dict(free or {}), dict(exponents or {})
+    for asked, given, known in (
+        ("constants", stated, names),
+        ("free", loose, names),
+        ("exponents", claimed, list(loose)),
+    ):
+        if set(given) - set(known):
+            raise refuse(asked, given=given, allowed=f"name terms ({', '.join(known) or 'none is free'})")
+    if len(usable.cells) < len(names) + len(loose):
         raise refuse(
-            "results", got=f"{len(usable.cells)}", allowed=f"have at least {len(names)} cells for fit_formula"
+            "results",
+            got=f"{len(usable.cells)}",
+            allowed=f"have at least {len(names) + len(loose)} cells for fit_formula",
         )
-    basis = np.array([evaluate(usable, terms[name]) for name in names])
-    means, errors = log_means(usable, chosen, accuracy)
-
-    def residuals(logs: Vector) -> Vector:
-        return np.asarray((np.log(np.exp(logs) @ basis) - means) / errors)
-
-    def jacobian(logs: Vector) -> Vector:
-        parts = np.exp(logs)[:, None] * basis
-        return np.asarray((parts / parts.sum(axis=0) / errors).T)
-
-    # Constants are positive, so their logs are fitted. Each starts where its term alone would explain the
-    # risk.
-    alone = np.array([np.median(means - np.log(row)) for row in basis]) - math.log(len(names))
-    fit = least_squares(residuals, alone, jac=jacobian, bounds=(alone - 40, alone + 40), x_scale=1.0)
-    fitted = np.exp(fit.x)
-    # Intervals are normal on the scale of the constants, not of their logs: for a term that no cell shows
-    # they begin at 0.
-    slopes = (basis / (fitted @ basis) / errors).T
-    size = np.linalg.norm(slopes, axis=0)
-    spread = np.sqrt(np.diag(np.linalg.pinv((slopes / size).T @ (slopes / size)))) / size
-    quantile = float(-ndtri((1 - level) / 4 / len(names)))
-    intervals = tuple(
-        ConfidenceInterval(
-            max(0.0, float(value - quantile * s)),
-            float(value + quantile * s),
-            level,
-            f"constant of {name}",
-            True,
+    logs = [np.log(evaluate(usable, terms[name], name)) for name in names]
+    powers = [log_parameter(usable, loose[name], "free") if name in loose else None for name in names]
+    cells = cells_to_fit(usable, chosen, spread, accuracy)
+    fit = _fit(logs, powers, [claimed.get(name, 0.0) for name in names if name in loose], cells)
+    each = 1 - (1 - level) / 2 / len(names)
+    intervals = []
+    for i, name in enumerate(names):
+        low, high = (math.exp(min(end, 700.0)) for end in score_interval(fit, i, each))
+        intervals.append(ConfidenceInterval(low, high, level, f"constant of {name}", True))
+    found = []
+    for j, name in enumerate((name for name in names if name in loose), start=len(names)):
+        low, high = score_interval(fit, j, level)
+        found.append(
+            FreeExponent(
+                name,
+                loose[name],
+                float(fit.parameters[j]),
+                ConfidenceInterval(low, high, level, f"exponent of {loose[name]} in {name}"),
+                claimed.get(name),
+                tolerance,
+                fit.detectable(j, level),
+            )
         )
-        for name, value, s in zip(names, fitted, spread, strict=True)
-    )
-    degrees = len(usable.cells) - len(names)
-    deviation = float(np.max(np.abs(np.expm1(means - np.log(fitted @ basis)))))
     return FormulaFit(
         terms=tuple(names),
-        constants=tuple(float(value) for value in fitted),
-        intervals=intervals,
+        constants=tuple(np.exp(fit.parameters[: len(names)]).tolist()),
+        intervals=tuple(intervals),
         theory=tuple(None if name not in stated else float(stated[name]) for name in names),
-        pvalue=float(chi2.sf(2 * fit.cost, degrees)) if degrees > 0 else 1.0,
-        deviation=deviation,
+        pvalue=fit.pvalue,
+        ratio=fit.ratio,
+        deviation=float(np.abs(fit.deviations).max()),
         n_cells=len(usable.cells),
         confidence_level=level,
+        exponents=tuple(found),
+        detectable=fit.detectable_misfit(1 - (1 - level) / 2),
+        tolerance=float(tolerance),
+        n_replications=int(cells.sizes.min()),
+        degrees=fit.degrees,
         failures=failure_words(results, usable, chosen),
     )
+
+
+def check_terms(name: str, terms: object) -> None:
+    """Refuse terms that are not a mapping of at least one name."""
+    if not isinstance(terms, Mapping) or not terms or not all(isinstance(key, str) for key in terms):
+        raise refuse(name, given=terms, allowed="a mapping of names to functions of a cell")
+
+
+def _fit(
+    logs: Sequence[Vector], powers: Sequence[Vector | None], exponents: Sequence[float], cells: Cells
+) -> CellFit:
+    """Fit a sum of terms. Constants start where each term alone would explain the risk."""
+    means, count = np.log(cells.means), len(logs)
+    started = iter(exponents)
+    whole = [
+        log if power is None else log + next(started) * power for log, power in zip(logs, powers, strict=True)
+    ]
+    alone = [float(np.median(means - log)) - math.log(count) for log in whole]
+    # A sum can fit best in two ways: the other start is where no term is larger than a cell's risk.
+    below = [float(np.min(means - log)) - math.log(count) for log in whole]
+    model = sum_model(logs, powers)
+    fits = [fit_cells(model, np.array([*heights, *exponents]), cells) for heights in (alone, below)]
+    return min(fits, key=lambda fit: float(np.sum(fit.weights * fit.deviations**2)))
+
+
+@dataclass(frozen=True, slots=True)
+class FormulaComparison(Printed):
+    """Rival formulas, each with the same nuisance terms.
+
+    Attributes
+    ----------
+    fits : mapping of str to FormulaFit
+        The claimed formula first.
+
+    Examples
+    --------
+    >>> from dpstats.means import ClippedMean
+    >>> from dpstats.simulation import Rademacher, Study, compare_formulas
+    >>> grid = {"n": [50, 100, 200, 400], "d": [16], "epsilon": [0.1]}
+    >>> loss = "released_squared_error"
+    >>> results = Study(Rademacher(), ClippedMean(clip=1.0, delta=1e-5), grid, 50, loss=loss).run()
+    >>> powers = {"n^-2": {"privacy": lambda cell: cell["n"] ** -2.0}, "1/n": {"privacy": lambda cell: 1 / cell["n"]}}
+    >>> compare_formulas(results, powers).verdict
+    'reproduced'
+    """
+
+    fits: Mapping[str, FormulaFit]
+
+    @property
+    def verdict(self) -> str:
+        """ "reproduced" if the claimed formula fits and no rival does; "undecided" if several fit, or none.
+
+        "not reproduced" if a rival fits, and the claimed formula does not.
+        """
+        claimed, *rivals = (fit.fits for fit in self.fits.values())
+        if claimed:
+            return UNDECIDED if any(rivals) else REPRODUCED
+        return NOT_REPRODUCED if any(rivals) else UNDECIDED
+
+    def _records(self) -> Records:
+        keys = ("ratio", "pvalue", "deviation", "fits")
+        columns = {key: [getattr(fit, key) for fit in self.fits.values()] for key in keys}
+        return Records(list(self.fits), columns, {"verdict": self.verdict})
+
+    def summary(self) -> Summary:
+        """Return the fit of every formula as a table."""
+        rows = [
+            [
+                name,
+                f"{fit.ratio:.3g}",
+                f"{fit.pvalue:.2g}",
+                percent(fit.deviation),
+                ", ".join(
+                    f"{term} {value:.3g}" for term, value in zip(fit.terms, fit.constants, strict=True)
+                ),
+                "fits" if fit.fits else "rejected",
+            ]
+            for name, fit in self.fits.items()
+        ]
+        several = sum(fit.fits for fit in self.fits.values()) > 1
+        notes = ["These cells do not identify the formula: several fit."] if several else []
+        columns = ["formula", "F", "p", "largest deviation", "constants", "fit"]
+        return Summary("Rival formulas", [("Verdict", self.verdict)], columns, rows, notes)
+
+
+def compare_formulas(
+    results: StudyResults,
+    formulas: Mapping[str, Mapping[str, Term]],
+    *,
+    nuisance: Mapping[str, Term] | None = None,
+    loss: str | None = None,
+    spread: Sequence[str] | None = None,
+    accuracy: float = 0.0,
+    confidence_level: float = 0.95,
+) -> FormulaComparison:
+    """Fit rival formulas with the same nuisance terms to the same cells.
+
+    A formula is better judged by its free exponents (``free`` of `fit_formula`); this is the second look.
+
+    Parameters
+    ----------
+    results : StudyResults
+    formulas : mapping of str to mapping of str to callable
+        The terms of each formula, as in `fit_formula`. The first is the claimed one. Every rival needs as many
+        terms: a formula with fewer constants would be rejected for having fewer.
+    nuisance : mapping of str to callable, optional
+        Terms that every formula has besides.
+    loss, spread, accuracy, confidence_level
+        As of `fit_formula`.
+
+    Returns
+    -------
+    FormulaComparison
+
+    Examples
+    --------
+    >>> from dpstats.means import ClippedMean
+    >>> from dpstats.simulation import Rademacher, Study, compare_formulas
+    >>> results = Study(Rademacher(), ClippedMean(clip=1.0), {"n": [100, 400, 1600], "d": [4]}, 50).run()
+    >>> rates = {"1/n": {"all": lambda cell: 1 / cell["n"]}, "n^-2": {"all": lambda cell: cell["n"] ** -2.0}}
+    >>> list(compare_formulas(results, rates).fits)
+    ['1/n', 'n^-2']
+    """
+    if not isinstance(formulas, Mapping) or len(formulas) < 2:
+        raise refuse("formulas", given=formulas, allowed="a mapping of two or more names to terms")
+    shared = dict(nuisance or {})
+    for name, terms in formulas.items():
+        check_terms(f"formulas[{name!r}]", terms)
+    claimed, *rivals = formulas.values()
+    for terms in rivals:
+        if len(terms) != len(claimed):
+            raise refuse(
+                "formulas",
+                got=f"{len(claimed)} and {len(terms)}",
+                allowed="have equally many terms",
+                remedy="The interval of a constant in fit_formula shows whether a term is needed.",
+            )
+    fits = {
+        name: fit_formula(
+            results,
+            {**terms, **{key: term for key, term in shared.items() if key not in terms}},
+            loss=loss,
+            spread=spread,
+            accuracy=accuracy,
+            confidence_level=confidence_level,
+        )
+        for name, terms in formulas.items()
+    }
+    return FormulaComparison(fits)

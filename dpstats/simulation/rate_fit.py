@@ -5,26 +5,27 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import ndtri
-from scipy.stats import chi2
 
 from dpstats.data.parameters import check_real
 from dpstats.errors import refuse
-from dpstats.inference.reports import Printed, Records
+from dpstats.inference.reports import Printed, Records, draw
 from dpstats.inference.results import ConfidenceInterval, Summary
-from dpstats.simulation.formula_fit import (
-    BrokenLine,
-    FormulaFit,
-    PowerSum,
-    bent,
-    fit_broken_line,
-    fit_formula,
-    fit_power_sum,
+from dpstats.simulation.cell_fits import (
+    FEWEST_DEGREES,
+    MISFIT,
+    CellFit,
+    Cells,
+    Vector,
+    fit_cells,
+    line_model,
+    score_interval,
 )
+from dpstats.simulation.formula_fit import FormulaFit, check_terms, fit_formula, percent
+from dpstats.simulation.regimes import BrokenLine, PowerSum, bent, fit_broken_line, fit_power_sum
 from dpstats.simulation.table import (
     FINITE_SIZE,
     NOT_REPRODUCED,
@@ -32,17 +33,18 @@ from dpstats.simulation.table import (
     UNDECIDED,
     StudyResults,
     Term,
-    Vector,
+    cells_to_fit,
+    check_one_estimator,
     evaluate,
     failure_words,
     interval_words,
-    log_means,
+    judge,
+    log_parameter,
     usable_cells,
 )
 
-MISFIT = 0.01
-"""A p-value below which points do not lie on a line."""
-_ENOUGH = 100  # replications: with fewer, Monte Carlo errors are themselves too uncertain for that p-value
+_FEW_FOR_SPREAD = 10
+"""Replications below which intervals with a model of the variance may undercover."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +56,7 @@ class RateFit(Printed):
     parameter : str
     slope : float
     interval : ConfidenceInterval
+        The interval that decides. If the points are not on a line, it counts what the line misses them by.
     theory : float or None
         The exponent of the theory.
     prediction : float or None
@@ -63,13 +66,12 @@ class RateFit(Printed):
     n_cells : int
     pvalue : float
         P-value of the hypothesis that the points are on a line, up to Monte Carlo error.
-    tolerance : float or None
-        Half-width above which an interval proves nothing.
+    tolerance : float
+        How near to the theory the whole interval must be.
+    detectable : float
+        The deviation from the theory that is found with probability 0.8.
     formula : FormulaFit or None
         The whole formula, fitted to all cells.
-    sampling : ConfidenceInterval or None
-        The interval of the slope of the best line from Monte Carlo error alone. ``interval`` is the same if
-        the points are on the line. Otherwise it includes the lack of fit.
     deviation : float
         Largest relative deviation of a cell from the line.
     two : BrokenLine or None
@@ -81,8 +83,14 @@ class RateFit(Printed):
     n_groups : int
         Number of groups of cells that differ in the parameter alone. Each has its intercept, and all have the
         slope.
-    n_replications : int or None
+    n_replications : int
         Number of replications in the cell with the fewest.
+    degrees : float
+        Degrees of freedom of the variance within cells.
+    spread : tuple of str
+        Parameters on which the relative variance of a loss depends; empty if one variance is pooled.
+    estimator : str
+        Name of the estimator, in a study of several.
 
     See Also
     --------
@@ -94,7 +102,7 @@ class RateFit(Printed):
     >>> from dpstats.simulation import Rademacher, Study, fit_rate
     >>> grid = {"n": [50, 100, 200], "d": [16], "epsilon": [0.1]}
     >>> loss = "released_squared_error"
-    >>> results = Study(Rademacher(), ClippedMean(clip=1.0, delta=1e-5), grid, 20, loss=loss).run()
+    >>> results = Study(Rademacher(), ClippedMean(clip=1.0, delta=1e-5), grid, 200, loss=loss).run()
     >>> rate = fit_rate(results, "n", theory=-2)
     >>> round(rate.slope), rate.n_cells, rate.verdict
     (-2, 3, 'reproduced')
@@ -108,20 +116,28 @@ class RateFit(Printed):
     regime: str
     n_cells: int
     pvalue: float
-    tolerance: float | None
+    tolerance: float
+    detectable: float
     formula: FormulaFit | None
-    sampling: ConfidenceInterval | None = None
-    deviation: float = 0.0
-    two: BrokenLine | None = None
-    powers: PowerSum | None = None
-    failures: str = ""
-    n_groups: int = 1
-    n_replications: int | None = None
+    deviation: float
+    two: BrokenLine | None
+    powers: PowerSum | None
+    failures: str
+    n_groups: int
+    n_replications: int
+    degrees: float
+    spread: tuple[str, ...] = ()
+    estimator: str = ""
 
     @property
     def fits(self) -> bool:
         """Whether the points may lie on a line; if not, there is no one exponent for all of them."""
         return self.pvalue >= MISFIT
+
+    @property
+    def differs(self) -> bool:
+        """Whether the interval lacks the exponent of the theory, though it may be within the tolerance."""
+        return self.theory is not None and not self.interval.low <= self.theory <= self.interval.high
 
     @property
     def words(self) -> str:
@@ -147,28 +163,37 @@ class RateFit(Printed):
         return float(self.interval.high - self.interval.low) / 2
 
     @property
-    def verdict(self) -> str:
-        """How the fit compares with the theory.
+    def spread_is_known(self) -> bool:
+        """Whether the variance is pooled, or its model has enough replications to be relied on."""
+        return not self.spread or self.degrees >= FEWEST_DEGREES
 
-        * "reproduced": the line fits, and its interval is narrow enough and contains the exponent;
-        * "reproduced at finite size": the interval contains only the slope that the whole formula predicts
-          for these cells, because of logarithms or a smaller term;
-        * "undecided": the interval is wider than the tolerance, there is nothing to compare with, or the line
-          does not fit although its interval contains the exponent;
-        * "not reproduced": the interval contains neither.
+    @property
+    def verdict(self) -> str:
+        """How the fit compares with the theory, by the interval that is printed.
+
+        * "reproduced": the line fits, and the whole interval is within the tolerance of the theory;
+        * "reproduced at finite size": the interval lacks the theory, and is within the tolerance of the prediction,
+          the slope of the whole formula in these cells;
+        * "not reproduced": the interval lacks the theory and the prediction;
+        * "undecided": anything else. `detectable` is the power.
         """
-        too_wide = self.tolerance is not None and self.half_width > self.tolerance
-        if self.theory is None and self.prediction is None:
+        of_theory = UNDECIDED if self.theory is None else judge(self.interval, self.theory, self.tolerance)
+        of_size = (
+            UNDECIDED if self.prediction is None else judge(self.interval, self.prediction, self.tolerance)
+        )
+        if not self.spread_is_known:
             return UNDECIDED
-        met = self.theory is not None and self.interval.low <= self.theory <= self.interval.high
-        if met and self.fits:
-            return UNDECIDED if too_wide else REPRODUCED
-        # A prediction is the slope of a line through what the formula says of these cells: it need not fit
-        # either.
-        within = self.sampling or self.interval
-        if self.prediction is not None and within.low <= self.prediction <= within.high:
-            return UNDECIDED if too_wide else FINITE_SIZE
-        return UNDECIDED if met else NOT_REPRODUCED
+        if of_theory == REPRODUCED and self.fits and not (self.differs and of_size == REPRODUCED):
+            return REPRODUCED
+        # A prediction is the slope of a line through what the formula says of these cells: it need not fit.
+        if of_size == REPRODUCED and (self.theory is None or self.differs):
+            return FINITE_SIZE
+        judged = [
+            verdict
+            for verdict, given in ((of_theory, self.theory), (of_size, self.prediction))
+            if given is not None
+        ]
+        return NOT_REPRODUCED if judged and set(judged) == {NOT_REPRODUCED} else UNDECIDED
 
     def _records(self) -> Records:
         lines: list[tuple[str, float, ConfidenceInterval | None]] = [
@@ -180,7 +205,10 @@ class RateFit(Printed):
             [float("nan") if each is None else float(each[side]) for _, _, each in lines] for side in (0, 1)
         )
         columns = {"estimate": [slope for _, slope, _ in lines], "low": low, "high": high}
-        keys = ("theory", "prediction", "verdict", "regime", "n_cells", "pvalue", "deviation", "fits")
+        keys = (
+            *("theory", "tolerance", "prediction", "verdict", "detectable", "regime"),
+            *("n_cells", "n_replications", "pvalue", "deviation", "fits"),
+        )
         return Records([name for name, _, _ in lines], columns, {key: getattr(self, key) for key in keys})
 
     def _other_lines(self) -> list[tuple[str, float, ConfidenceInterval | None]]:
@@ -199,7 +227,7 @@ class RateFit(Printed):
     def summary(self) -> Summary:
         """Return the exponent as a table; if one line does not fit, with the exponents of two regimes."""
         compared = [
-            ("theory", None if self.theory is None else f"{self.theory:g}"),
+            ("theory", None if self.theory is None else f"{self.theory:g} ± {self.tolerance:g}"),
             ("predicted here", None if self.prediction is None else f"{self.prediction:.3f}"),
         ]
         known = [(name, value) for name, value in compared if value is not None]
@@ -213,27 +241,53 @@ class RateFit(Printed):
         rows = [
             self._row(self.parameter, [value for _, value in known], self.slope, self.interval, self.verdict)
         ]
-        # Two digits of a small deviation, whole percents of a large one.
-        line = f"p = {self.pvalue:.3g}, largest deviation {float(f'{100 * self.deviation:.2g}'):g}%"
-        notes = []
+        line = f"p = {self.pvalue:.3g}, largest deviation {percent(self.deviation)}"
+        notes = self._notes()
         if not self.fits:
             line = f"one line does not fit: {line}"
-            notes = [
+            notes.append(
                 "There is no one exponent for all of these cells: the interval counts what the line misses them by."
-            ]
-            if self.n_replications is not None and self.n_replications < _ENOUGH:
-                notes.append(
-                    f"With {self.n_replications} replications in a cell a line that is right is found not to fit more "
-                    f"often than its p-value says: run {_ENOUGH} or more, and more still where losses have heavy tails."
-                )
+            )
             blank = [""] * len(known)
             rows += [
                 self._row(name, blank, slope, interval, "") for name, slope, interval in self._other_lines()
             ]
             notes += self._regime_notes()
             notes += self._power_notes()
-        facts = [("Regime", self.regime), ("Cells", f"{self.n_cells}{self.failures}"), ("Line", line)]
+        facts = [
+            ("Regime", self.regime),
+            ("Cells", f"{self.n_cells}, {self.n_replications:,} replications or more in each{self.failures}"),
+            ("Variance", self._variance),
+            ("Line", line),
+            ("Power", f"finds a deviation of {self.detectable:.2g} with probability 0.8"),
+        ]
         return Summary(f"Rate in {self.parameter}", facts, columns, rows, notes)
+
+    @property
+    def _variance(self) -> str:
+        degrees = f"{self.degrees:,.0f} degrees of freedom"
+        if not self.spread:
+            return f"of replications, pooled over cells: {degrees}"
+        return f"of replications, a power of {' and '.join(self.spread)}: {degrees}"
+
+    def _notes(self) -> list[str]:
+        """Explain the verdict."""
+        notes = []
+        if not self.spread_is_known:
+            notes.append(
+                "Too few replications to model the variance: nothing is decided. Run 30 in each cell."
+            )
+        elif self.spread and self.n_replications < _FEW_FOR_SPREAD:
+            notes.append("The interval may undercover with so few replications. Run 30 in each cell.")
+        compared = self.theory is not None or self.prediction is not None
+        if compared and self.verdict == UNDECIDED and self.detectable > self.tolerance and self.fits:
+            more = math.ceil(self.n_replications * (self.detectable / self.tolerance) ** 2)
+            notes.append(
+                f"Undecided: a deviation of {self.tolerance:g} needs about {more:,} replications in each cell."
+            )
+        if self.verdict == REPRODUCED and self.differs:
+            notes.append("The exponent is within the tolerance of the theory, but different from it.")
+        return notes
 
     @staticmethod
     def _row(
@@ -290,16 +344,18 @@ def fit_rate(
     share: float = 0.9,
     constants: Mapping[str, float] | None = None,
     prediction: Term | None = None,
-    tolerance: float | None = None,
+    spread: Sequence[str] | None = None,
+    tolerance: float = 0.1,
     accuracy: float = 0.0,
     confidence_level: float = 0.95,
 ) -> RateFit:
-    """Estimate the exponent of a parameter by weighted regression of log risk on its log.
+    """Estimate the exponent of a parameter: the slope of the log of the mean loss on its log.
 
     Parameters
     ----------
     results : StudyResults
-        Cells that differ in another parameter too get an intercept for each of its values.
+        Of one estimator; `fit_rates` takes several. Cells that differ in another parameter too get an intercept
+        for each of its values.
     parameter : str
         Positive. See `StudyResults.derive` for functions of parameters, such as log sigma for epsilon.
     theory : float, optional
@@ -317,8 +373,11 @@ def fit_rate(
         stated, and by the fitted ones otherwise.
     prediction : callable, optional
         The theory's risk as a function of a cell's parameters, in place of ``terms``.
-    tolerance : float, optional
-        A wider half-width than this is "undecided".
+    spread : sequence of str, optional
+        Parameters on which the relative variance of a loss depends, as a power. Default: d for squared errors,
+        and otherwise none: one variance is pooled over all cells.
+    tolerance : float, default=0.1
+        The exponent is "reproduced" if its whole interval is this near to the theory.
     accuracy : float, default=0
         Relative error that the formula is known to have, added to the Monte Carlo error.
     confidence_level : float, default=0.95
@@ -329,10 +388,12 @@ def fit_rate(
 
     Notes
     -----
-    Weighted least squares (statsmodels), the weights known: the variance of a log mean is the squared
-    relative Monte Carlo error. The interval is normal. If the points are not on a line (p below 0.01), it is
-    widened by the square root of chi-square over its degrees of freedom. Then a line that breaks once is
-    tried, and a sum of two powers. Their intervals belong to their own model, which the summary names.
+    Quasi-likelihood with one relative variance, from the replications within cells and with their degrees of
+    freedom. Whether the points lie on a line is tested by F. If cells differ in more than one parameter, or the
+    variance is modeled, Box's test must reject too. The interval inverts the score test (t quantiles).
+
+    If p is below 0.05, both arms are multiplied by sqrt(F). Then a line that breaks once is tried, and a sum of
+    two powers. Their intervals belong to their own model, which the summary names.
 
     Examples
     --------
@@ -341,26 +402,36 @@ def fit_rate(
     >>> grid = {"n": [50, 100, 200, 400, 800], "d": [16], "epsilon": [0.1]}
     >>> estimator, loss = ClippedMean(clip=1.0, delta=1e-5), "released_squared_error"
     >>> results = Study(Rademacher(), estimator, grid, 200, loss=loss).run()
-    >>> rate = fit_rate(results, "n", theory=-2, tolerance=0.1)
+    >>> rate = fit_rate(results, "n", theory=-2)
     >>> round(rate.slope, 1), rate.verdict
     (-2.0, 'reproduced')
     """
     if theory is not None:
         check_real("theory", theory)
     check_real("share", share, at_least=0, below=1)
+    check_real("tolerance", tolerance, above=0)
+    check_real("accuracy", accuracy, at_least=0)
     level = check_real("confidence_level", confidence_level, above=0, below=1)
     chosen = results.check_loss(loss)
+    check_one_estimator(results, "fit_rate")
     usable = usable_cells(results, chosen)
     formula = whole = None
     if terms is not None:
+        check_terms("terms", terms)
         formula = fit_formula(
-            usable, terms, loss=chosen, constants=constants, accuracy=accuracy, confidence_level=level
+            usable,
+            terms,
+            loss=chosen,
+            constants=constants,
+            spread=spread,
+            accuracy=accuracy,
+            confidence_level=level,
         )
         known = constants is not None and set(constants) == set(terms)
         factors = (
             constants if known and constants else dict(zip(formula.terms, formula.constants, strict=True))
         )
-        whole = {name: factors[name] * evaluate(usable, function) for name, function in terms.items()}
+        whole = {name: factors[name] * evaluate(usable, function, name) for name, function in terms.items()}
     regime = "all cells"
     keep = np.ones(len(usable.cells), dtype=bool)
     if term is not None:
@@ -368,7 +439,7 @@ def fit_rate(
             raise refuse("term", given=term, allowed="one of terms")
         keep = whole[term] > share * sum(whole.values())
         regime = f"{term} above {100 * share:g}% of the formula"
-    keep &= _varied(usable, parameter, keep)
+    keep &= _find_varied(usable, parameter, keep)
     if np.count_nonzero(keep) < 3:
         raise refuse(
             "results",
@@ -376,70 +447,50 @@ def fit_rate(
             allowed=f"have at least 3 cells with different {parameter} in the regime ({regime})",
         )
     inside = replace(usable, cells=tuple(cell for cell, kept in zip(usable.cells, keep, strict=True) if kept))
-    x = _log_parameter(inside, parameter)
-    means, errors = log_means(inside, chosen, accuracy)
+    x = log_parameter(inside, parameter)
     design = _design(inside, parameter, x)
-    line = _weighted_line(design, means, errors)
-    predicted: float | None = None
+    cells = cells_to_fit(inside, chosen, spread, accuracy)
+    fit = _fit_line(design, cells.means, cells)
+    stated = predicted = None
     if prediction is not None:
-        predicted = _weighted_line(design, np.log(evaluate(inside, prediction)), errors).slope
+        stated = evaluate(inside, prediction, "prediction")
     elif whole is not None:
-        predicted = _weighted_line(design, np.log(sum(whole.values()))[keep], errors).slope
-    half = line.error * float(-ndtri((1 - level) / 2))
-    sampling = ConfidenceInterval.around(line.slope, half, level, f"exponent of {parameter}")
-    fits = line.pvalue >= MISFIT
-    misses = 1.0 if fits else max(1.0, line.spread)
-    interval = ConfidenceInterval.around(line.slope, misses * half, level, f"exponent of {parameter}")
+        stated = np.sum(list(whole.values()), axis=0)[keep]
+    if stated is not None:
+        # The line through what the formula says of these cells, with the weights of the line through them.
+        scaled = design * np.sqrt(fit.weights)[:, None]
+        predicted = float(np.linalg.lstsq(scaled, np.sqrt(fit.weights) * np.log(stated), rcond=None)[0][0])
+    low, high = score_interval(fit, 0, level)
+    fits = fit.pvalue >= MISFIT
+    means, errors = np.log(cells.means), np.sqrt(1 / fit.weights)
+    bends = (parameter, x, design[:, 1:], means, errors, level, fit.degrees)
     return RateFit(
         parameter=parameter,
-        slope=line.slope,
-        interval=interval,
+        slope=float(fit.parameters[0]),
+        interval=ConfidenceInterval(low, high, level, f"exponent of {parameter}"),
         theory=theory,
         prediction=predicted,
         regime=regime,
         n_cells=len(inside.cells),
-        pvalue=line.pvalue,
-        tolerance=tolerance,
+        pvalue=fit.pvalue,
+        tolerance=float(tolerance),
+        detectable=fit.detectable(0, level),
         formula=formula,
-        sampling=sampling,
-        deviation=line.deviation,
-        two=None if fits else fit_broken_line(parameter, x, design[:, 1:], means, errors, level),
-        powers=None if fits else fit_power_sum(parameter, x, design[:, 1:], means, errors, level),
+        deviation=float(np.abs(fit.deviations).max()),
+        two=None if fits else fit_broken_line(*bends),
+        powers=None if fits else fit_power_sum(*bends),
         failures=failure_words(results, inside, chosen),
         n_groups=design.shape[1] - 1,
-        n_replications=min(cell.losses[chosen].size for cell in inside.cells),
+        n_replications=int(cells.sizes.min()),
+        degrees=fit.degrees,
+        spread=cells.names,
     )
 
 
-class _Line(NamedTuple):
-    """A weighted line: its slope and its standard error, how far the points are from it."""
-
-    slope: float
-    error: float
-    pvalue: float
-    spread: float
-    deviation: float
-
-
-def _weighted_line(design: Vector, response: Vector, errors: Vector) -> _Line:
-    """Return the line with the slope of the first column."""
-    from statsmodels.regression.linear_model import WLS
-
-    # "fixed scale": the weights are the inverse variances themselves, not only proportional to them.
-    fit = WLS(response, design, weights=errors**-2.0).fit(cov_type="fixed scale", use_t=False)
-    residual = float(np.sum((np.asarray(fit.resid) / errors) ** 2))
-    degrees = design.shape[0] - design.shape[1]
-    pvalue = float(chi2.sf(residual, degrees)) if degrees > 0 else 1.0
-    spread = math.sqrt(residual / degrees) if degrees > 0 else 1.0
-    deviation = float(np.max(np.abs(np.expm1(np.asarray(fit.resid)))))
-    return _Line(float(fit.params[0]), float(fit.bse[0]), pvalue, spread, deviation)
-
-
-def _log_parameter(results: StudyResults, parameter: str) -> Vector:
-    values = results.parameter(parameter).astype(np.float64)
-    if not (values > 0).all():
-        raise refuse("parameter", given=parameter, allowed="positive in every cell")
-    return np.log(values)
+def _fit_line(design: Vector, means: Vector, cells: Cells) -> CellFit:
+    """Fit a line with the slope of the first column, from least squares of the log means."""
+    start, *_ = np.linalg.lstsq(design, np.log(means), rcond=None)
+    return fit_cells(line_model(design), np.asarray(start, dtype=np.float64), cells)
 
 
 def _groups(results: StudyResults, parameter: str) -> list[str]:
@@ -450,9 +501,9 @@ def _groups(results: StudyResults, parameter: str) -> list[str]:
     ]
 
 
-def _varied(results: StudyResults, parameter: str, keep: NDArray[np.bool_]) -> NDArray[np.bool_]:
+def _find_varied(results: StudyResults, parameter: str, keep: NDArray[np.bool_]) -> NDArray[np.bool_]:
     """Return the cells of groups in which the parameter has at least two values."""
-    x, groups = _log_parameter(results, parameter), _groups(results, parameter)
+    x, groups = log_parameter(results, parameter), _groups(results, parameter)
     seen: dict[str, set[float]] = {}
     for value, group, kept in zip(x, groups, keep, strict=True):
         if kept:
@@ -463,5 +514,151 @@ def _varied(results: StudyResults, parameter: str, keep: NDArray[np.bool_]) -> N
 def _design(results: StudyResults, parameter: str, x: Vector) -> Vector:
     groups = _groups(results, parameter)
     distinct: Sequence[str] = list(dict.fromkeys(groups))
-    indicators = [[float(group == one) for group in groups] for one in distinct]
-    return np.column_stack([x, *indicators])
+    indicators = np.array([[float(group == one) for one in distinct] for group in groups])
+    return np.column_stack([x, indicators])
+
+
+@dataclass(frozen=True, slots=True)
+class RateTable(Printed):
+    """The exponents of a study, for each estimator and each parameter.
+
+    Attributes
+    ----------
+    rates : tuple of RateFit
+
+    See Also
+    --------
+    fit_rates
+
+    Examples
+    --------
+    >>> from dpstats.means import ClippedMean
+    >>> from dpstats.simulation import Rademacher, Study, fit_rates
+    >>> several = {"half": ClippedMean(clip=1.0, epsilon=0.5), "double": ClippedMean(clip=1.0, epsilon=2.0)}
+    >>> table = fit_rates(Study(Rademacher(), several, {"n": [100, 200, 400], "d": [4]}, 40).run(), {"n": -2})
+    >>> [(rate.estimator, rate.parameter) for rate in table.rates]
+    [('half', 'n'), ('double', 'n')]
+    """
+
+    rates: tuple[RateFit, ...]
+
+    @property
+    def verdicts(self) -> tuple[str, ...]:
+        """The verdict of each rate."""
+        return tuple(rate.verdict for rate in self.rates)
+
+    def _records(self) -> Records:
+        keys = ("estimator", "parameter", "theory", "verdict", "detectable", "pvalue", "deviation", "n_cells")
+        columns: dict[str, list[Any]] = {key: [getattr(rate, key) for rate in self.rates] for key in keys}
+        columns["estimate"] = [rate.slope for rate in self.rates]
+        columns["low"] = [float(rate.interval.low) for rate in self.rates]
+        columns["high"] = [float(rate.interval.high) for rate in self.rates]
+        names = [" ".join(filter(None, (rate.estimator, rate.parameter))) for rate in self.rates]
+        return Records(names, columns, {})
+
+    def summary(self) -> Summary:
+        """Return a table with one row per exponent."""
+        named = any(rate.estimator for rate in self.rates)
+        rows = [
+            [
+                *([rate.estimator] if named else []),
+                rate.parameter,
+                f"{rate.slope:.3f}",
+                interval_words(rate.interval),
+                "" if rate.theory is None else f"{rate.theory:g} ± {rate.tolerance:g}",
+                "" if rate.theory is None else rate.verdict,
+                f"{rate.detectable:.2g}",
+                f"{rate.pvalue:.2g}",
+                percent(rate.deviation),
+                f"{rate.n_cells} x {rate.n_replications:,}",
+            ]
+            for rate in self.rates
+        ]
+        columns = [
+            *(["estimator"] if named else []),
+            "exponent of",
+            "estimate",
+            "interval",
+            "theory",
+            "verdict",
+        ]
+        columns += ["finds", "line: p", "misfit", "cells"]
+        notes = ["finds: the deviation from the theory that is found with probability 0.8."]
+        for rate in self.rates:
+            told = f"{rate.estimator}, {rate.parameter}" if named else rate.parameter
+            notes += [f"{told}: {note}" for note in rate._notes()]
+        return Summary("Rates", [], columns, rows, notes)
+
+    def plot(self, ax: Any = None, **style: Any) -> Any:
+        """Draw the intervals, with bands of the tolerance around the theory.
+
+        Parameters
+        ----------
+        ax : matplotlib Axes, optional
+            Default: the Axes of a new figure.
+        **style
+            matplotlib's, of ``Axes.errorbar``.
+
+        Returns
+        -------
+        matplotlib Axes
+        """
+        return draw(self, ax, **style)
+
+
+def fit_rates(
+    results: StudyResults,
+    theory: Mapping[str, float] | Sequence[str],
+    *,
+    loss: str | None = None,
+    spread: Sequence[str] | None = None,
+    tolerance: float = 0.1,
+    confidence_level: float = 0.95,
+) -> RateTable:
+    """Estimate the exponents of several parameters, for each estimator of a study.
+
+    Parameters
+    ----------
+    results : StudyResults
+    theory : mapping of str to float, or sequence of str
+        Parameters with the exponents that the theory states, or parameters alone.
+    loss, spread, tolerance, confidence_level
+        As of `fit_rate`. Intervals are not simultaneous.
+
+    Returns
+    -------
+    RateTable
+
+    Examples
+    --------
+    >>> from dpstats.means import ClippedMean
+    >>> from dpstats.simulation import Rademacher, Study, fit_rates
+    >>> grid = {"n": [50, 100, 200], "d": [16, 64], "epsilon": [0.1]}
+    >>> estimator, loss = ClippedMean(clip=1.0, delta=1e-5), "released_squared_error"
+    >>> results = Study(Rademacher(), estimator, grid, 200, loss=loss).run()
+    >>> fit_rates(results, {"n": -2, "d": 2}).verdicts
+    ('reproduced', 'reproduced')
+    """
+    if isinstance(theory, str) or not isinstance(theory, Mapping | Sequence) or not theory:
+        raise refuse(
+            "theory", given=theory, allowed="a mapping of parameters to exponents, or names of parameters"
+        )
+    stated: dict[str, float | None] = dict(theory) if isinstance(theory, Mapping) else dict.fromkeys(theory)
+    return RateTable(
+        tuple(
+            replace(
+                fit_rate(
+                    part,
+                    parameter,
+                    theory=value,
+                    loss=loss,
+                    spread=spread,
+                    tolerance=tolerance,
+                    confidence_level=confidence_level,
+                ),
+                estimator=name,
+            )
+            for name, part in results.by_estimator().items()
+            for parameter, value in stated.items()
+        )
+    )

@@ -285,6 +285,38 @@ def _reason(error: Exception) -> str:
     return f"{type(error).__name__}: {error}"
 
 
+@dataclass(frozen=True)
+class StudyCost:
+    """The estimated time of a study before it is run: `Study.cost`.
+
+    Attributes
+    ----------
+    seconds : float
+        Of the whole study, on all processes together.
+    cells, replications, n_jobs : int
+
+    Examples
+    --------
+    >>> from dpstats.simulation.study import StudyCost
+    >>> print(StudyCost(seconds=1680.0, cells=312, replications=30, n_jobs=2))
+    about 14 minutes with 2 processes: 312 cells x 30 replications
+    """
+
+    seconds: float
+    cells: int
+    replications: int
+    n_jobs: int
+
+    def __str__(self) -> str:
+        wall = self.seconds / self.n_jobs
+        units = (("hour", 3600.0), ("minute", 60.0), ("second", 1.0))
+        unit, size = next((pair for pair in units if wall >= 1.5 * pair[1]), units[-1])
+        count = max(1, round(wall / size))
+        processes = f"{self.n_jobs} process{'es' if self.n_jobs > 1 else ''}"
+        of_what = f"{self.cells:,} cells x {self.replications:,} replications"
+        return f"about {count:,} {unit}{'s' if count > 1 else ''} with {processes}: {of_what}"
+
+
 _TRIED = 20  # replications, before a study is said not to work
 BLOCK_SECONDS = 1.0
 """Target time of a block of replications, and interval between writes: a kill loses unwritten results."""
@@ -455,6 +487,36 @@ class Study:
         with self._store(path) as store:
             self._run_missing(store, n_jobs, progress, retry_failed)
             return self._collect(store)
+
+    def cost(self, *, n_jobs: int | None = None) -> StudyCost:
+        """Return the estimated time of the whole study, from one replication of three cells for each estimator.
+
+        The smallest, the middle and the largest cell by n d are run, and times are interpolated between them.
+
+        Parameters
+        ----------
+        n_jobs : int, optional
+            Processes, as in `run`.
+
+        Returns
+        -------
+        StudyCost
+            Prints as "about 14 minutes with 2 processes: 312 cells x 30 replications".
+        """
+        from joblib import Parallel
+
+        check_jobs(n_jobs)
+        sizes = np.log([float(cell["n"]) * float(cell["d"]) for cell in self._grid])
+        order = np.argsort(sizes, kind="stable")
+        chosen = np.unique(order[[0, len(order) // 2, -1]])
+        chosen = chosen[np.argsort(sizes[chosen], kind="stable")]
+        total = 0.0
+        for start in range(0, len(self.cells), len(self._grid)):
+            run_block(*self._block(start + int(order[0])), [0])  # without the time of imports
+            took = [run_block(*self._block(start + int(cell)), [0])[1] for cell in chosen]
+            logs = np.interp(sizes, sizes[chosen], np.log(np.maximum(took, 1e-9)))
+            total += self.replications * float(np.exp(logs).sum())
+        return StudyCost(total, len(self.cells), self.replications, int(Parallel(n_jobs).n_jobs))
 
     def load(self, path: str | Path) -> StudyResults:
         """Return the results that a file holds so far, and run nothing."""

@@ -19,7 +19,7 @@ from dpstats.errors import InvalidParameter
 from dpstats.inference.figures import COLORS, axes_or_new, plain
 from dpstats.inference.reports import Page, draw, page_of
 from dpstats.simulation.comparison import CrossingPoint
-from dpstats.simulation.rate_fit import RateFit, fit_rate
+from dpstats.simulation.rate_fit import RateFit, RateTable, fit_rate
 from dpstats.simulation.store import versions
 from dpstats.simulation.table import MOST_FAILED, CellResult, StudyResults, Term
 
@@ -143,7 +143,29 @@ def draw_risk(
 
 
 def plot_risk(results: StudyResults, parameter: str, *, title: str = "", **options: Any) -> Figure:
-    """Draw the mean loss against a parameter in a new figure: options of `draw_risk`."""
+    """Draw the mean loss against a parameter in a new figure.
+
+    Parameters
+    ----------
+    results : StudyResults
+    parameter : str
+    title : str, optional
+    **options
+        ``loss``, ``terms`` and ``constants`` of the theory, ``rate`` (a `RateFit`, whose line is drawn) and
+        ``logarithmic``. Others are matplotlib's, of ``Axes.errorbar``.
+
+    Returns
+    -------
+    matplotlib Figure
+
+    Examples
+    --------
+    >>> from dpstats.means import ClippedMean
+    >>> from dpstats.simulation import Rademacher, Study, plot_risk
+    >>> results = Study(Rademacher(), ClippedMean(clip=1.0), {"n": [10, 20, 40], "d": [1]}, 5).run()
+    >>> plot_risk(results, "n").axes[0].get_xlabel()
+    'n'
+    """
     return _add_title(draw_risk(results, parameter=parameter, **options), title)
 
 
@@ -202,7 +224,29 @@ def plot_power(
     target: float | None = None,
     title: str = "",
 ) -> Figure:
-    """Draw the fraction of rejections against a parameter, with lines at the level and at a target power."""
+    """Draw the fraction of rejections against a parameter, with lines at the level and at a target power.
+
+    Parameters
+    ----------
+    results : StudyResults
+        Results with the loss "rejection".
+    parameter : str
+    level, target : float, optional
+    title : str, optional
+
+    Returns
+    -------
+    matplotlib Figure
+
+    Examples
+    --------
+    >>> from dpstats.identity import SpatialSignTest
+    >>> from dpstats.simulation import Gaussian, Study, plot_power
+    >>> test = SpatialSignTest(n_calibration=199)
+    >>> results = Study(Gaussian(mean=1.0), test, {"n": [20, 40], "d": [2]}, 5, loss="rejection").run()
+    >>> plot_power(results, "n", level=0.05).axes[0].get_ylabel()
+    'share of rejections'
+    """
     figure = plot_risk(results, parameter, loss="rejection", logarithmic=False, title=title)
     axis = figure.axes[0]
     for value, name in ((level, "level"), (target, "target power")):
@@ -214,6 +258,25 @@ def plot_power(
     axis.set_ylim(0, 1.02)
     axis.legend(fontsize=8, frameon=False)
     return figure
+
+
+@draw.register
+def draw_rates(table: RateTable, ax: Any = None, **style: Any) -> Any:
+    """Draw the intervals of exponents, with bands of the tolerance around the theory."""
+    axis = axes_or_new(ax, figsize=_SIZE)
+    for i, rate in enumerate(table.rates):
+        if rate.theory is not None:
+            low, high = rate.theory - rate.tolerance, rate.theory + rate.tolerance
+            axis.fill_betweenx([i - 0.3, i + 0.3], low, high, color="0.85", zorder=1)
+        arms = [[rate.slope - float(rate.interval.low)], [float(rate.interval.high) - rate.slope]]
+        look = {"fmt": "o", "ms": 4, "capsize": 2, "color": _COLORS[0], "zorder": 3, **style}
+        axis.errorbar([rate.slope], [i], xerr=np.minimum(arms, 1e6), **look)
+    names = [plain(" ".join(filter(None, (rate.estimator, rate.parameter)))) for rate in table.rates]
+    axis.set_yticks(range(len(names)), names)
+    axis.invert_yaxis()
+    axis.set_xlabel("exponent, with its interval; bands are the theory with its tolerance")
+    axis.grid(alpha=0.25, axis="x")
+    return axis
 
 
 @draw.register
@@ -242,7 +305,26 @@ def draw_crossing(found: CrossingPoint, ax: Any = None, *, name: str = "n", **st
 
 
 def plot_crossing(found: CrossingPoint, *, name: str = "n", title: str = "") -> Figure:
-    """Draw a search for a crossing point in a new figure."""
+    """Draw a search for a crossing point in a new figure.
+
+    Parameters
+    ----------
+    found : CrossingPoint
+    name : str, default="n"
+        Name of the parameter that the search changed.
+    title : str, optional
+
+    Returns
+    -------
+    matplotlib Figure
+
+    Examples
+    --------
+    >>> from dpstats.simulation import crossing_point, plot_crossing
+    >>> found = crossing_point(lambda x, rng: rng.random(20) < x / 10, 1, 9, replications=40)
+    >>> plot_crossing(found, name="x").axes[0].get_xlabel()
+    'x'
+    """
     return _add_title(draw_crossing(found, name=name), title)
 
 

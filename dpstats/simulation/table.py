@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from dpstats.errors import refuse
 from dpstats.inference.reports import Printed, Records, draw
 from dpstats.inference.results import ConfidenceInterval, Summary, significant
+from dpstats.simulation.cell_fits import Cells, Vector
 
 Parameters = Mapping[str, Any]
 MOST_FAILED = 0.05
@@ -346,8 +347,6 @@ def _check_function(name: str, function: Any) -> None:
 Term = Callable[[Parameters], float]
 """A term of a formula, without its constant, as a function of a cell's parameters."""
 
-Vector = NDArray[np.float64]
-
 
 def usable_cells(results: StudyResults, loss: str, positive: bool = True) -> StudyResults:
     """Return the results without cells in which more than a few replications failed.
@@ -394,18 +393,89 @@ def failure_words(results: StudyResults, used: StudyResults, loss: str | None = 
     return f" ({'; '.join(words)})" if words else ""
 
 
-def log_means(results: StudyResults, loss: str, accuracy: float) -> tuple[Vector, Vector]:
-    """Return the log mean loss of every cell, and its standard error with the formula's own relative error added."""
-    mean, error = results.mean(loss), results.standard_error(loss)
-    # A loss that is the same in all replications has only a rounding error, and no Monte Carlo error.
-    return np.log(mean), np.sqrt(np.maximum(error / mean, 1e-9) ** 2 + accuracy**2)
+def cells_to_fit(
+    results: StudyResults, loss: str, spread: Sequence[str] | None = None, accuracy: float = 0.0
+) -> Cells:
+    """Prepare the cells for a fit.
+
+    Parameters
+    ----------
+    results : StudyResults
+    loss : str
+    spread : sequence of str, optional
+        Parameters on which the relative variance of a loss depends. By default the number of columns for squared
+        errors of a mean, which have the variance 2/d, and otherwise none.
+    accuracy : float, default=0
+        Relative error that the formula is known to have.
+    """
+    varied = [
+        name
+        for name in dict.fromkeys(key for cell in results.cells for key in cell.parameters)
+        if len({repr(cell.parameters.get(name)) for cell in results.cells}) > 1
+    ]
+    if spread is None:
+        names = ["d"] if loss in _SQUARED_ERRORS and "d" in varied else []
+    elif isinstance(spread, str) or not all(isinstance(name, str) for name in spread):
+        raise refuse("spread", given=spread, allowed="a sequence of names of parameters")
+    else:
+        # A parameter that does not vary is only checked.
+        names = [name for name in spread if log_parameter(results, name, "spread").size and name in varied]
+    columns = [np.ones(len(results.cells))]
+    for name in names:
+        logs = log_parameter(results, name, "spread")
+        columns.append(logs - logs.mean())
+    losses = [cell.losses[loss] for cell in results.cells]
+    return Cells(losses, np.column_stack(columns), accuracy, len(varied) > 1, tuple(names))
 
 
-def evaluate(results: StudyResults, function: Term) -> Vector:
+_SQUARED_ERRORS = ("squared_error", "released_squared_error")
+
+
+def log_parameter(results: StudyResults, parameter: str, argument: str = "parameter") -> Vector:
+    """Return the log of a parameter of all cells; ``argument`` names it in errors."""
+    values = results.parameter(parameter)
+    if not (np.issubdtype(values.dtype, np.number) and (values > 0).all()):
+        raise refuse(argument, given=parameter, allowed="a parameter that is a positive number in every cell")
+    return np.log(values.astype(np.float64))
+
+
+def check_one_estimator(results: StudyResults, call: str) -> None:
+    """Refuse results of several named estimators: each has a separate exponent."""
+    names = list(results.by_estimator())
+    if len(names) > 1:
+        raise refuse(
+            "results",
+            got=f"results of {len(names)} ({', '.join(names)})",
+            allowed=f"of one estimator for {call}",
+            remedy="Use results.by_estimator()[name], or fit_rates for all.",
+        )
+
+
+def evaluate(results: StudyResults, function: Term, name: str = "") -> Vector:
     """Return a term in every cell."""
-    values = np.array([float(function(cell.parameters)) for cell in results.cells])
+    told = f"the term {name!r}" if name else "each term"
+    if not callable(function):
+        raise refuse("terms", given=function, allowed=f"have a function of a cell's parameters as {told}")
+    values = np.empty(len(results.cells))
+    for i, cell in enumerate(results.cells):
+        failure = ""
+        try:
+            values[i] = float(function(cell.parameters))
+        except KeyError as error:
+            failure = f"the parameter {error} in {told}"
+        except Exception as error:
+            failure = f"{type(error).__name__} from {told}"
+        if failure:
+            raise refuse(
+                "terms",
+                got=failure,
+                allowed=f"functions of the parameters of a cell ({', '.join(cell.parameters)}) that return a number",
+            )
     if not (np.isfinite(values).all() and (values > 0).all()):
-        raise refuse("terms", allowed="positive numbers in every cell")
+        i = int(np.argmin(np.where(np.isfinite(values) & (values > 0), 1, 0)))
+        raise refuse(
+            "terms", got=f"{values[i]:g} from {told} in cell {i + 1}", allowed="positive in every cell"
+        )
     return values
 
 
@@ -419,6 +489,17 @@ REPRODUCED = "reproduced"
 FINITE_SIZE = "reproduced at finite size"
 UNDECIDED = "undecided"
 NOT_REPRODUCED = "not reproduced"
+
+
+def judge(interval: ConfidenceInterval, theory: float, tolerance: float) -> str:
+    """Return the verdict on a theory by the interval alone.
+
+    "reproduced" if the whole interval is within the tolerance of the theory: the truth is then not off by more.
+    "not reproduced" if the interval lacks the theory, and otherwise "undecided".
+    """
+    if theory - tolerance <= interval.low and interval.high <= theory + tolerance:
+        return REPRODUCED
+    return UNDECIDED if interval.low <= theory <= interval.high else NOT_REPRODUCED
 
 
 def reproduced(verdict: str) -> bool:

@@ -482,6 +482,17 @@ OTHERS: dict[str, Call] = {
                 "terms": {"privacy": lambda cell: (cell["d"] / cell["n"] / cell["epsilon"]) ** 2},
             },
         ),
+        Call(simulation.fit_rates, {"results": study(), "theory": {"n": -2.0}}),
+        Call(
+            simulation.compare_formulas,
+            {
+                "results": study(),
+                "formulas": {
+                    "linear": {"all": lambda cell: 1 / cell["n"]},
+                    "square": {"all": lambda cell: cell["n"] ** -2.0},
+                },
+            },
+        ),
         Call(
             simulation.sample_complexity,
             {"test": sign_test, "high": 500, "replications": 40},

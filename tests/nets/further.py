@@ -26,7 +26,7 @@ from dpstats.ranks import MannWhitneyTest
 from dpstats.regression import PrivateLinearRegression
 from dpstats.release.receipts import verify_receipt
 from dpstats.simulation.catalogue import CATALOGUE, named_study
-from dpstats.simulation.formula_fit import fit_broken_line, fit_power_sum
+from dpstats.simulation.regimes import fit_broken_line, fit_power_sum
 from dpstats.simulation.store import describe
 from dpstats.simulation.study_report import crossover, plot_risk
 from dpstats.sql import PrivateSQL
@@ -129,7 +129,7 @@ def play_fits() -> Scene:
         "line": 1 - 1.5 * x,
     }.items():
         for fit in (fit_broken_line, fit_power_sum):
-            asked[f"{fit.__name__}, {name}"] = partial(fit, "n", x, ones, means, np.full(7, 0.02), 0.9)
+            asked[f"{fit.__name__}, {name}"] = partial(fit, "n", x, ones, means, np.full(7, 0.02), 0.9, 1e6)
     asked["crossover"] = lambda: [
         crossover(np.exp(x), np.exp(-x), np.exp(y - 2 * x)) for y in (1.0, 5.0, 90.0)
     ]

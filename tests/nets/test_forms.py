@@ -126,6 +126,11 @@ RESULTS: dict[str, Callable[[], Any]] = {
     "Check": lambda: simulation.compare(study(), lambda cell: cell["d"] / cell["n"], relation="at_least"),
     "FormulaFit": fit_curve,
     "RateFit": lambda: simulation.fit_rate(study(), "n", theory=-1),
+    "RateTable": lambda: simulation.fit_rates(study(), {"n": -1}),
+    "FormulaComparison": lambda: simulation.compare_formulas(
+        study(),
+        {name: {"all": lambda cell, k=k: cell["n"] ** -k} for name, k in (("1/n", 1.0), ("n^-2", 2.0))},
+    ),
     "CrossingPoint": find_crossing,
     "PrivacyBudget": charge_budget,
     "PrivacyGuarantee": lambda: PrivacyGuarantee(1.0, 1e-6),

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from dpstats.simulation import fit_rate
-from dpstats.simulation.formula_fit import bent, fit_broken_line
+from dpstats.simulation.regimes import bent, fit_broken_line
 from tests.simulation.synthetic import power_law, synthetic
 
 N = [50, 100, 200, 400, 800, 1600, 3200, 6400]
@@ -88,6 +88,6 @@ def test_the_break_is_exact_where_there_is_no_noise() -> None:
     x = np.log(np.array(N, dtype=float))
     place = float(np.linspace(x[1], x[-2], 200)[80])
     means = bent(x, place) @ np.array([-2.0, -0.5]) + 3.0
-    found = fit_broken_line("n", x, np.ones((x.size, 1)), means, np.full(x.size, 0.01), 0.95)
+    found = fit_broken_line("n", x, np.ones((x.size, 1)), means, np.full(x.size, 0.01), 0.95, 1e6)
     assert found is not None and found.slopes == pytest.approx((-2.0, -0.5))
     assert found.place == pytest.approx(np.exp(place)) and found.pvalue == pytest.approx(1.0)

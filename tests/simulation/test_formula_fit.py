@@ -37,7 +37,7 @@ def test_a_wrong_formula_is_told_and_accuracy_forgives_it() -> None:
 
     results = synthetic(risk, np.random.default_rng(7), CELLS, replications=2000)
     assert fit_formula(results, TERMS).verdict == "not reproduced"
-    assert fit_formula(results, TERMS, accuracy=0.3).verdict == "reproduced"
+    assert fit_formula(results, TERMS, accuracy=0.3, tolerance=0.5).verdict == "reproduced"
     assert fit_formula(results, TERMS).deviation > 0.1
 
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from dpstats.simulation import fit_rate
-from dpstats.simulation.formula_fit import fit_power_sum
+from dpstats.simulation.regimes import fit_power_sum
 from tests.simulation.synthetic import synthetic
 from tests.simulation.test_broken_line import N, broken, cells
 
@@ -54,6 +54,6 @@ def test_an_exponent_that_the_cells_do_not_bound_has_an_infinite_end() -> None:
     x = np.log(np.array(N, dtype=float))
     risk = np.exp(-x)
     risk[0] *= 1.5
-    found = fit_power_sum("n", x, np.ones((x.size, 1)), np.log(risk), np.full(x.size, 0.01), 0.95)
+    found = fit_power_sum("n", x, np.ones((x.size, 1)), np.log(risk), np.full(x.size, 0.01), 0.95, 1e6)
     assert found is not None and found.intervals[0].low == -math.inf
     assert found.intervals[1].low <= -1 <= found.intervals[1].high < 0

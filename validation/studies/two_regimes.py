@@ -1,7 +1,7 @@
 """A rate that changes once, and rates that do not: intervals of two regimes, and how often they are seen for nothing.
 
 Simulated studies of eight values of n. Their losses are chi-square (squared errors of four columns) about a break from
-n^-2 to n^-1/2; or of three laws about a straight line n^-1, of which "one line does not fit" (p < .01) is false.
+n^-2 to n^-1/2; or of three laws about a straight line n^-1, of which "one line does not fit" (p < .05) is false.
 
     python validation/studies/two_regimes.py
     python validation/studies/two_regimes.py --studies 20 --no-write
@@ -20,6 +20,7 @@ import numpy as np
 
 import dpstats
 from dpstats.simulation import StudyResults, fit_rate
+from dpstats.simulation.cell_fits import MISFIT
 from dpstats.simulation.table import CellResult
 
 RESULTS = Path(__file__).resolve().parents[1] / "results" / "two_regimes.md"
@@ -32,7 +33,6 @@ LAWS: dict[str, Callable[[int, np.random.Generator], Any]] = {
     "chi-square, 4 degrees": lambda size, rng: rng.chisquare(4, size) / 4,
     "lognormal, sigma = 2": lambda size, rng: np.exp(2 * rng.standard_normal(size) - 2),
 }
-MISFIT = 0.01
 
 
 class Covered(NamedTuple):

@@ -72,7 +72,7 @@ def critical_distance(
     """Return one estimate of the distance at which the test has power 2/3."""
     n, d = X.shape
     guess = stated_distance({"n": n, "d": d, "epsilon": epsilon})
-    return search_distance(configured("filtering", epsilon, n_calibration, rng), n, d, guess, tests, rng)
+    return search_distance(configured(epsilon, n_calibration, rng), n, d, guess, tests, rng)
 
 
 def run(options: Options) -> Outcome:
@@ -98,7 +98,7 @@ def run(options: Options) -> Outcome:
             nothing,
             adapter,
             grid,
-            2,
+            options.pick(4, 3, 3),
             loss={"distance": found},
             seed=933,
             name="filtering-test",

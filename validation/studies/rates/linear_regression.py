@@ -27,7 +27,7 @@ from sklearn.base import clone
 
 from dpstats.privacy import gaussian_sigma
 from dpstats.regression import PrivateLinearRegression
-from dpstats.simulation import Study, StudyResults, fit_formula
+from dpstats.simulation import Study, StudyResults, compare_formulas, fit_formula
 from dpstats.simulation.study_report import plot_risk
 from dpstats.simulation.table import Term
 
@@ -76,10 +76,10 @@ def privacy(d: float, n: float) -> Term:
 
 SAMPLING: dict[str, Term] = {"sampling": lambda cell: cell["d"] / cell["n"]}
 TERMS = {**SAMPLING, "privacy": privacy(2, 2)}
-WRONG = {
-    "without the privacy term": SAMPLING,
-    "with d in the privacy term": {**SAMPLING, "privacy": privacy(1, 2)},
-    "with n^-1 in the privacy term": {**SAMPLING, "privacy": privacy(2, 1)},
+RIVALS = {
+    "d^2 n^-2": TERMS,
+    "d in the privacy term": {**SAMPLING, "privacy": privacy(1, 2)},
+    "n^-1 in the privacy term": {**SAMPLING, "privacy": privacy(2, 1)},
 }
 
 SAMPLING_GRIDS: dict[str, dict[str, list[Any]]] = {
@@ -147,9 +147,14 @@ def run(options: Options, estimator: Any = None) -> Outcome:
         f"The verdict on the constants allows the formula a relative error of {2 * ACCURACY:g} in every cell. "
         f"To within Monte Carlo error alone it is {strict.verdict} (p = {strict.pvalue:.2g})."
     )
-    for words, terms in WRONG.items():
-        wrong = fit_formula(whole, terms, accuracy=2 * ACCURACY, confidence_level=LEVEL)
-        outcome.control(name, words, wrong)
+    for parameter, theory in (("d", 2.0), ("n", -2.0)):
+        free = {**SAMPLING, "privacy": privacy(2 * (parameter != "d"), 2 * (parameter != "n"))}
+        options_of_fit: dict[str, Any] = {"free": {"privacy": parameter}, "exponents": {"privacy": theory}}
+        exponent = fit_formula(
+            whole, free, accuracy=ACCURACY, tolerance=tolerance, confidence_level=LEVEL, **options_of_fit
+        )
+        outcome.formula(name, exponent, "all cells")
+    outcome.rivals(name, compare_formulas(whole, RIVALS, accuracy=2 * ACCURACY, confidence_level=LEVEL))
     for parameter, theory in (("n", -2), ("d", 2), ("epsilon", -2)):
         outcome.rate(
             name,

@@ -10,12 +10,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from dpstats.simulation import Check, FormulaFit, RateFit, Study, StudyResults
+from dpstats.simulation import Check, FormulaComparison, FormulaFit, RateFit, Study, StudyResults
 from dpstats.simulation.comparison import CheckedCell
 from dpstats.simulation.rate_fit import fit_rate
-from dpstats.simulation.table import REPRODUCED, UNDECIDED
+from dpstats.simulation.table import NOT_REPRODUCED, REPRODUCED, UNDECIDED, interval_words
 
-ROWS = 84
+ROWS = 100
 """At most this many verdicts are given in one run: intervals are at 1 - .05/ROWS each, so at 95% together."""
 LEVEL = 1 - 0.05 / ROWS
 
@@ -46,7 +46,7 @@ class Options:
 
 @dataclass(frozen=True)
 class Line:
-    """One line of the table of exponents."""
+    """One line of the table of exponents; ``finds`` is the deviation that is found with probability 0.8."""
 
     theorem: str
     quantity: str
@@ -56,6 +56,7 @@ class Line:
     interval: str
     regime: str
     verdict: str
+    finds: str = ""
 
     def cells(self) -> list[str]:
         """Return the line as words."""
@@ -66,12 +67,23 @@ class Line:
             self.predicted,
             self.estimate,
             self.interval,
-            self.regime,
             self.verdict,
+            self.finds,
+            self.regime,
         ]
 
 
-HEADER = ["theorem", "quantity", "theory", "predicted here", "estimate", "interval", "regime", "verdict"]
+HEADER = [
+    "theorem",
+    "quantity",
+    "theory",
+    "predicted here",
+    "estimate",
+    "interval",
+    "verdict",
+    "finds",
+    "regime",
+]
 
 
 @dataclass
@@ -84,6 +96,7 @@ class Outcome:
     findings: list[Any] = field(default_factory=list)
     pictures: dict[str, Any] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
+    seconds: float = 0.0
 
     def rate(
         self, theorem: str, results: StudyResults, parameter: str, *, regime: str = "", **options: Any
@@ -95,19 +108,38 @@ class Outcome:
             Line(
                 theorem=theorem,
                 quantity=f"exponent of {parameter}",
-                theory="" if fit.theory is None else f"{fit.theory:g}",
+                theory="" if fit.theory is None else f"{fit.theory:g} ± {fit.tolerance:g}",
                 predicted="" if fit.prediction is None else f"{fit.prediction:.3f}",
                 estimate=f"{fit.slope:.3f}",
-                interval=f"[{fit.interval.low:.3f}, {fit.interval.high:.3f}]",
-                regime=f"{regime or fit.regime}; {fit.n_cells} cells",
+                interval=interval_words(fit.interval),
+                regime=f"{regime or fit.regime}; {cells_in_words(fit)}"
+                + ("" if fit.fits else f"; the line misses by up to {100 * fit.deviation:.0f}%"),
                 verdict=fit.verdict,
+                finds=f"{fit.detectable:.2g}",
             )
         )
         return fit
 
     def formula(self, theorem: str, fit: FormulaFit, regime: str) -> None:
-        """Add a line for every constant of a formula."""
+        """Add a line for every free exponent of a formula, and for every constant."""
         self.findings.append(fit)
+        where = f"{regime}; {cells_in_words(fit)}, largest deviation {100 * fit.deviation:.1f}%"
+        for one in fit.exponents:
+            self.lines.append(
+                Line(
+                    theorem=theorem,
+                    quantity=one.name,
+                    theory="" if one.theory is None else f"{one.theory:g} ± {one.tolerance:g}",
+                    predicted="",
+                    estimate=f"{one.estimate:.3f}",
+                    interval=interval_words(one.interval),
+                    regime=where,
+                    verdict=one.verdict,
+                    finds=f"{one.detectable:.2g}",
+                )
+            )
+        if fit.exponents:
+            return
         for name, constant, interval, stated in zip(
             fit.terms, fit.constants, fit.intervals, fit.theory, strict=True
         ):
@@ -118,26 +150,32 @@ class Outcome:
                     theory="" if stated is None else f"{stated:g}",
                     predicted="",
                     estimate=f"{constant:.3f}",
-                    interval=f"[{interval.low:.3f}, {interval.high:.3f}]",
-                    regime=f"{regime}; {fit.n_cells} cells, largest deviation {100 * fit.deviation:.1f}%",
+                    interval=interval_words(interval),
+                    regime=where,
                     verdict=fit.verdict,
+                    finds=f"misfit {100 * fit.detectable:.2g}%",
                 )
             )
 
-    def control(self, theorem: str, words: str, wrong: FormulaFit) -> None:
-        """Add a line for a formula that must not fit: "reproduced" says that the cells tell it from the right one."""
-        self.lines.append(
-            Line(
-                theorem=theorem,
-                quantity=f"fit {words}",
-                theory="rejected",
-                predicted="",
-                estimate=f"p = {wrong.pvalue:.2g}",
-                interval="",
-                regime=f"{wrong.n_cells} cells, largest deviation {100 * wrong.deviation:.0f}%",
-                verdict=REPRODUCED if wrong.pvalue < 1 - LEVEL else UNDECIDED,
+    def rivals(self, theorem: str, found: FormulaComparison) -> None:
+        """Add a line for every formula but the first, all with equal terms."""
+        self.findings.append(found)
+        _, *others = found.fits.items()
+        for name, fit in others:
+            self.lines.append(
+                Line(
+                    theorem=theorem,
+                    quantity=f"rival: {name}",
+                    theory="rejected",
+                    predicted="",
+                    estimate=f"p = {fit.pvalue:.2g}",
+                    interval="",
+                    regime=f"{cells_in_words(fit)}, largest deviation {100 * fit.deviation:.0f}%",
+                    # What a rival's rejection says: the cells identify the formula.
+                    verdict=UNDECIDED if fit.fits else REPRODUCED,
+                    finds=f"misfit {100 * fit.detectable:.2g}%",
+                )
             )
-        )
 
     def check(self, theorem: str, quantity: str, check: Check) -> None:
         """Add a line for measured values against stated ones."""
@@ -157,6 +195,11 @@ class Outcome:
                 verdict=check.verdict,
             )
         )
+
+
+def cells_in_words(fit: RateFit | FormulaFit) -> str:
+    """Return the number of cells and of replications."""
+    return f"{fit.n_cells} cells x {fit.n_replications:,}"
 
 
 def _strain(relation: str) -> Callable[[CheckedCell], float]:
@@ -194,7 +237,7 @@ def main(run: Callable[[Options], Outcome], description: str | None) -> None:
 
 def verdicts(outcomes: Sequence[Outcome]) -> Mapping[str, int]:
     """Count the verdicts."""
-    counts = {REPRODUCED: 0}
+    counts = {REPRODUCED: 0, UNDECIDED: 0, NOT_REPRODUCED: 0}
     for outcome in outcomes:
         for line in outcome.lines:
             counts[line.verdict] = counts.get(line.verdict, 0) + 1

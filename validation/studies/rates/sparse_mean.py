@@ -224,6 +224,8 @@ def run(options: Options) -> Outcome:
             regime=words[kind],
             theory=theory.get(kind, theory["privacy"])[parameter],
             prediction=lambda cell, parameters=parameters: planned(parameters, cell),
+            # Errors of s released columns.
+            spread=("n_nonzero",),
             tolerance=options.pick(TOLERANCE, 2 * TOLERANCE, 5 * TOLERANCE),
         )
         outcome.check(

@@ -1,0 +1,366 @@
+"""Fits of a formula to cells of replicated losses, with tests and intervals for three replications or more.
+
+The losses L of a cell have the mean mu, which the formula states, and the variance V mu^2. Everything is an analysis of
+variance of the ratios L/mu: no logarithm of a mean is taken, and no cell's own standard error counts as known.
+
+* Parameters solve sum R/V (m/mu - 1) d log mu = 0, m the mean of a cell's R losses: unbiased for any distribution.
+* V is pooled over the cells, or a power of public parameters. Squares are divided by the fitted mu, because dividing
+  by m would make V too small for skewed losses.
+* A wild loss of a heavy tail is in the numerator and in the denominator of F, which hardly depends on the distribution.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.optimize import brentq
+from scipy.stats import f as f_law
+from scipy.stats import ncf
+
+Vector = NDArray[np.float64]
+Model = Callable[[Vector], tuple[Vector, Vector]]
+"""Parameters -> the logs of the cells' means, and their derivatives of shape (cells, parameters)."""
+
+MISFIT = 0.05
+"""A p-value below which a formula is said not to fit."""
+POWER = 0.8
+"""The probability with which a deviation is found that a fit calls detectable."""
+FEWEST_DEGREES = 30
+"""Degrees of freedom below which a model of the variance is too uncertain for a verdict."""
+_LEAST_VARIANCE = 1e-18  # losses that do not vary have rounding errors
+_LARGEST_LOG = 60.0
+_FARTHEST = 30.0  # distance from the estimate at which the end of an interval counts as infinite
+
+
+@dataclass(frozen=True)
+class Cells:
+    """The cells, as a fit sees them.
+
+    Attributes
+    ----------
+    losses : sequence of arrays
+        The losses of each cell, at least two.
+    spread : array of shape (cells, columns)
+        log V is linear in these columns. The first is ones, and alone it pools V.
+    accuracy : float
+        Relative error that the formula is known to have in every cell.
+    several : bool
+        Whether the cells differ in more than one parameter, so that V may differ more than the model says.
+    names : tuple of str
+        Names of the columns of ``spread`` but the first.
+    """
+
+    losses: Sequence[Vector]
+    spread: Vector
+    accuracy: float = 0.0
+    several: bool = False
+    names: tuple[str, ...] = ()
+
+    @property
+    def sizes(self) -> Vector:
+        """Replications of each cell."""
+        return np.array([each.size for each in self.losses], dtype=np.float64)
+
+    @property
+    def means(self) -> Vector:
+        """Mean loss of each cell."""
+        return np.array([each.mean() for each in self.losses])
+
+    def squares(self, mu: Vector) -> Vector:
+        """Return the variance of the ratios L/mu within each cell."""
+        found = [float(np.var(each / m, ddof=1)) for each, m in zip(self.losses, mu, strict=True)]
+        return np.maximum(found, _LEAST_VARIANCE)
+
+
+@dataclass(frozen=True)
+class CellFit:
+    """A fitted formula.
+
+    Attributes
+    ----------
+    model : Model
+    cells : Cells
+    parameters : array
+    log_means : array
+    jacobian : array
+    variances : array
+        V of each cell.
+    degrees : float
+        Degrees of freedom of V.
+    ratio : float
+        F: the mean square between cells over the one within; NaN without degrees of freedom.
+    pvalue : float
+        P-value of the hypothesis that the formula holds.
+    """
+
+    model: Model
+    cells: Cells
+    parameters: Vector
+    log_means: Vector
+    jacobian: Vector
+    variances: Vector
+    degrees: float
+    ratio: float
+    pvalue: float
+
+    @property
+    def weights(self) -> Vector:
+        """The inverse variance of each m/mu."""
+        return 1 / (self.variances / self.cells.sizes + self.cells.accuracy**2)
+
+    @property
+    def standard_errors(self) -> Vector:
+        """Standard errors of the parameters, from pure error."""
+        information = (self.jacobian.T * self.weights) @ self.jacobian
+        return np.sqrt(np.maximum(np.diag(np.linalg.pinv(information, rcond=1e-12, hermitian=True)), 0))
+
+    @property
+    def deviations(self) -> Vector:
+        """Relative deviation of each cell's mean from the formula."""
+        return np.asarray(self.cells.means / np.exp(self.log_means) - 1)
+
+    @property
+    def widening(self) -> float:
+        """Factor of intervals and of detectable deviations: where the formula does not fit, the misfit is error."""
+        return math.sqrt(max(1.0, self.ratio)) if self.pvalue < MISFIT else 1.0
+
+    @property
+    def spread_is_known(self) -> bool:
+        """Whether V is pooled, or its model has enough degrees of freedom."""
+        return self.cells.spread.shape[1] == 1 or self.degrees >= FEWEST_DEGREES
+
+    def detectable(self, which: int, level: float) -> float:
+        """Return the deviation of a parameter that its test at 1 - ``level`` finds with probability 0.8."""
+        away = math.sqrt(noncentrality(1 - level, 1, self.degrees))
+        return float(self.widening * away * self.standard_errors[which])
+
+    def detectable_misfit(self, level: float) -> float:
+        """Return the root mean square of relative misfits that F at 1 - ``level`` finds with probability 0.8."""
+        free = len(self.cells.losses) - self.jacobian.shape[1]
+        if free < 1:
+            return math.inf
+        away = noncentrality(1 - level, free, self.degrees)
+        return math.sqrt(away / float(self.weights.sum()))
+
+
+@lru_cache(maxsize=512)
+def noncentrality(alpha: float, free: float, degrees: float) -> float:
+    """Return the noncentrality at which an F test at level ``alpha`` has power 0.8."""
+    critical = float(f_law.isf(alpha, free, degrees))
+
+    def gap(log: float) -> float:
+        return float(ncf.sf(critical, free, degrees, math.exp(log))) - POWER
+
+    high = 3.0
+    while gap(high) < 0 and high < 20:
+        high += 1.0
+    return math.exp(float(brentq(gap, -3.0, high, xtol=1e-4)))
+
+
+def solve(model: Model, start: Vector, means: Vector, weights: Vector) -> tuple[Vector, Vector, Vector]:
+    """Solve the equations by Fisher scoring, halving steps: parameters, log means, derivatives."""
+
+    def deviance(logs: Vector) -> float:
+        with np.errstate(over="ignore", invalid="ignore"):
+            return float(np.sum(weights * (means * np.exp(-logs) + logs)))
+
+    at = np.array(start, dtype=np.float64)
+    logs, jacobian = model(at)
+    old = deviance(logs)
+    for _ in range(80):
+        scaled = jacobian * np.sqrt(weights)[:, None]
+        step, *_ = np.linalg.lstsq(scaled, np.sqrt(weights) * (means * np.exp(-logs) - 1), rcond=1e-10)
+        # A log constant may go to minus infinity, but not at once.
+        step = np.clip(step, -5, 5)
+        length = 1.0
+        while length > 1e-4:
+            trial = model(at + length * step)
+            value = deviance(trial[0])
+            if np.isfinite(value) and value <= old + 1e-12 * (1 + abs(old)):
+                break
+            length /= 2
+        else:
+            break
+        at = at + length * step
+        logs, jacobian = trial
+        if old - value < 1e-11 * (1 + abs(old)) and np.abs(length * step).max(initial=0) < 1e-5:
+            break
+        old = value
+    return at, logs, jacobian
+
+
+def pure_error(cells: Cells, mu: Vector) -> tuple[Vector, float]:
+    """Return V of each cell, and its degrees of freedom."""
+    squares, degrees, U = cells.squares(mu), cells.sizes - 1, cells.spread
+    coefficients = np.zeros(U.shape[1])
+    coefficients[0] = math.log(float(np.average(squares, weights=degrees)))
+    if U.shape[1] > 1:
+        for _ in range(40):  # gamma regression
+            V = np.exp(np.clip(U @ coefficients, -_LARGEST_LOG, _LARGEST_LOG))
+            design = U.T * degrees
+            step, *_ = np.linalg.lstsq(design @ U, design @ (squares / V - 1), rcond=None)
+            coefficients = coefficients + np.clip(step, -1, 1)
+            if np.abs(step).max() < 1e-7:
+                break
+    V = np.exp(np.clip(U @ coefficients, -_LARGEST_LOG, _LARGEST_LOG))
+    return V, max(1.0, float(degrees.sum()) - (U.shape[1] - 1))
+
+
+def fit_cells(model: Model, start: Vector, cells: Cells) -> CellFit:
+    """Fit a formula to cells.
+
+    Parameters
+    ----------
+    model : Model
+    start : array
+        Parameters to begin with.
+    cells : Cells
+    """
+    means, sizes = cells.means, cells.sizes
+    at, V = np.asarray(start, dtype=np.float64), np.ones(len(sizes))
+    # The weights need V, which needs the formula: four rounds are enough where V is modeled.
+    for _ in range(4 if cells.spread.shape[1] > 1 or cells.accuracy else 1):
+        at, logs, jacobian = solve(model, at, means, 1 / (V / sizes + cells.accuracy**2))
+        V, degrees = pure_error(cells, np.exp(logs))
+    weights = 1 / (V / sizes + cells.accuracy**2)
+    free = len(sizes) - jacobian.shape[1]
+    ratio, pvalue = math.nan, 1.0
+    if free > 0:
+        ratio = float(np.sum(weights * (means / np.exp(logs) - 1) ** 2)) / free
+        pvalue = float(f_law.sf(ratio, free, degrees))
+        if cells.several or cells.spread.shape[1] > 1:
+            # The model of V may be wrong. Box's test needs none: the formula is rejected if both reject.
+            pvalue = max(pvalue, _box(model, at, cells))
+    return CellFit(model, cells, at, logs, jacobian, V, degrees, ratio, pvalue)
+
+
+def _box(model: Model, start: Vector, cells: Cells) -> float:
+    """Return the p-value of Box's approximation (1954): each cell has a separate variance."""
+    means, sizes = cells.means, cells.sizes
+    _, logs, jacobian = solve(model, start, means, np.ones(len(sizes)))
+    mu = np.exp(logs)
+    pure = cells.squares(mu) / sizes
+    S = pure + cells.accuracy**2
+    away = means / mu - 1
+    P = np.eye(len(sizes)) - jacobian @ np.linalg.pinv(jacobian)
+    trace = float(np.diag(P) @ S)
+    free = trace**2 / max(float(np.sum((P * S) * (P * S).T)), 1e-300)
+    degrees = trace**2 / max(float(np.sum(np.diag(P) ** 2 * pure**2 / (sizes - 1))), 1e-300)
+    return float(f_law.sf(float(away @ P @ away) / trace, free, min(degrees, 1e9)))
+
+
+def score(model: Model, start: Vector, which: int, value: float, cells: Cells) -> tuple[float, float, Vector]:
+    """Return the signed root of the score test of "the parameter is ``value``".
+
+    Returns
+    -------
+    root : float
+        Positive if the cells ask for a larger value. Its square is F(1, degrees) under the hypothesis.
+    degrees : float
+    at : array
+        The other parameters, refitted.
+    """
+    others = [i for i in range(len(start)) if i != which]
+
+    def whole(rest: Vector) -> Vector:
+        full = np.empty(len(start))
+        full[others], full[which] = rest, value
+        return full
+
+    def restrict(rest: Vector) -> tuple[Vector, Vector]:
+        logs, jacobian = model(whole(rest))
+        return logs, jacobian[:, others]
+
+    means, sizes = cells.means, cells.sizes
+    rest, V = np.asarray(start, dtype=np.float64)[others], np.ones(len(sizes))
+    # V belongs to the hypothesis: what a wrong value misses the cells by is then in the numerator alone.
+    for _ in range(3 if cells.spread.shape[1] > 1 or cells.accuracy else 1):
+        rest, logs, _ = solve(restrict, rest, means, 1 / (V / sizes + cells.accuracy**2))
+        V, degrees = pure_error(cells, np.exp(logs))
+    logs, jacobian = model(whole(rest))
+    roots = np.sqrt(1 / (V / sizes + cells.accuracy**2))
+    away = roots * (means / np.exp(logs) - 1)
+    own, nuisance = roots * jacobian[:, which], roots[:, None] * jacobian[:, others]
+    own = own - nuisance @ np.linalg.lstsq(nuisance, own, rcond=1e-10)[0]
+    size = float(own @ own)
+    return (float(own @ away) / math.sqrt(size) if size > 1e-14 else 0.0), degrees, whole(rest)
+
+
+def score_interval(fit: CellFit, which: int, level: float, least: float = -math.inf) -> tuple[float, float]:
+    """Return the values that the score test at 1 - ``level`` does not reject; a limit can be infinite.
+
+    Parameters
+    ----------
+    fit : CellFit
+        If the formula does not fit, both arms are multiplied by ``fit.widening``.
+    which : int
+        Position of the parameter.
+    level : float
+    least : float, default=-inf
+        The smallest value that the parameter can have.
+    """
+    estimate = float(fit.parameters[which])
+    error = float(fit.standard_errors[which])
+    first = 2 * error if 0 < error < _FARTHEST else 0.5
+    ends = []
+    for side in (-1, 1):
+        start = fit.parameters
+
+        def gap(value: float, side: int = side) -> float:
+            nonlocal start
+            root, degrees, start = score(fit.model, start, which, value, fit.cells)
+            return -side * root - math.sqrt(float(f_law.isf(1 - level, 1, degrees)))
+
+        inside, step, end = estimate, first, side * math.inf
+        limit = max(_FARTHEST, 50 * first)
+        while step <= limit:
+            trial = max(estimate + side * step, least)
+            if gap(trial) > 0:
+                end = float(brentq(gap, inside, trial, xtol=1e-4 * step, rtol=1e-6))
+                break
+            if trial == least:
+                end = least
+                break
+            inside, step = trial, 1.7 * step
+        ends.append(estimate + fit.widening * (end - estimate))
+    return max(ends[0], least), ends[1]
+
+
+def line_model(design: Vector) -> Model:
+    """Return the model whose log means are linear in the columns of a design."""
+    return lambda parameters: (design @ parameters, design)
+
+
+def sum_model(logs: Sequence[Vector], powers: Sequence[Vector | None]) -> Model:
+    """Return the model of a sum of terms: constant x term x parameter^exponent.
+
+    Parameters
+    ----------
+    logs : sequence of arrays
+        Logs of the terms in every cell.
+    powers : sequence of arrays or None
+        For a term with a free exponent, the log of the parameter that it belongs to.
+
+    Returns
+    -------
+    Model
+        Its parameters are the log constants, and then the free exponents in the order of their terms.
+    """
+    basis = np.array(logs)
+    free = [(i, power) for i, power in enumerate(powers) if power is not None]
+    count = len(basis)
+
+    def model(parameters: Vector) -> tuple[Vector, Vector]:
+        heights = basis + np.asarray(parameters)[:count, None]
+        for j, (i, power) in enumerate(free):
+            heights[i] += parameters[count + j] * power
+        total = np.logaddexp.reduce(heights, axis=0)
+        shares = np.exp(heights - total)
+        return total, np.column_stack([*shares, *(shares[i] * power for i, power in free)])
+
+    return model
