@@ -26,6 +26,7 @@ from dpstats.data.parameters import (
 )
 from dpstats.data.rows import Rows, Table
 from dpstats.data.schema import Categories, Column, Schema, column_list
+from dpstats.data.undeclared import LEFT_OUT, empty_groups_note
 from dpstats.errors import refuse
 from dpstats.groups.comparisons import (
     AdjustedMeansPlan,
@@ -62,7 +63,6 @@ from dpstats.inference.results import (
     ConfidenceInterval,
     Summary,
     hidden_spreads_note,
-    list_some,
     plain,
     print_spreads,
     significant,
@@ -105,10 +105,10 @@ class GroupMeans(RatioEstimator[GroupMeansPlan]):
     groups : sequence, or "discover"
         Public, distinct labels of the groups; never read from the data. A row belongs to the group whose label it
         equals. Numbers are compared by value; text and bytes are never equal. Rows with an undeclared label, and rows
-        without a label, are ignored. Declare None to make a group of the rows without a label.
+        without a label, are left out. Declare None to make a group of the rows without a label.
 
         The word "discover" releases the groups whose noisy count reaches ``plan_.threshold`` (45 rows at the defaults),
-        with their labels. Labels are text, numbers, or times without a zone; rows with other entries are ignored. The
+        with their labels. Labels are text, numbers, or times without a zone; rows with other entries are left out. The
         rows must fit in memory, and delta must be positive.
     by : column name, optional
         Column of a data frame that contains the labels. ``fit(frame)`` then needs no ``y``.
@@ -734,16 +734,8 @@ class GroupMeans(RatioEstimator[GroupMeansPlan]):
                 "each group given that it was found."
             )
             return notes + self._clip_notes()
-        hidden = [str(group) for place, group in enumerate(self.groups_) if self._is_hidden(place)]
-        if hidden:
-            notes.append(
-                f"Noise only: {list_some(hidden)}. The count cannot be distinguished from 0, and the interval shows "
-                "the bounds."
-            )
-        notes.append(
-            "Intervals are not simultaneous. Rows with an undeclared label are ignored. Group sizes are private "
-            "estimates."
-        )
+        notes += empty_groups_note([group for k, group in enumerate(self.groups_) if self._is_hidden(k)])
+        notes.append(f"Intervals are not simultaneous. {LEFT_OUT} Group sizes are private estimates.")
         return notes + self._clip_notes()
 
     def _clip_notes(self) -> list[str]:

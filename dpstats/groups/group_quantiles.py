@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from dpstats.data.parameters import check_level, check_privacy_parameters, check_real
 from dpstats.data.rows import Rows
 from dpstats.data.schema import Categories, Column, Schema
+from dpstats.data.undeclared import LEFT_OUT, empty_groups_note
 from dpstats.data.values import as_int64
 from dpstats.errors import refuse
 from dpstats.groups.comparisons import Differences
@@ -366,7 +367,7 @@ class GroupQuantiles(OneColumn[GroupQuantilesPlan]):
         The fraction of the quantile, in (0, 1).
     groups : sequence
         Public, distinct labels of the groups; never read from the data. Rows with another label, and rows without
-        one, are ignored.
+        one, are left out.
     by : column name, optional
         Column of a data frame that contains the labels. ``fit(frame)`` then needs no ``y``.
     bounds : (low, high)
@@ -608,7 +609,14 @@ class GroupQuantiles(OneColumn[GroupQuantilesPlan]):
         if plan.confidence_level is not None:
             notes += self._assumptions()
             notes.append("Intervals are not simultaneous.")
-        notes.append("Rows with an undeclared label are ignored. Group sizes are private estimates.")
+        notes += empty_groups_note(
+            [
+                g
+                for g, rows in zip(self.groups_, self.counts_, strict=True)
+                if rows < 2 * self.counts_noise_std_
+            ]
+        )
+        notes.append(f"{LEFT_OUT} Group sizes are private estimates.")
         return notes
 
     def _assumptions(self) -> list[str]:

@@ -15,6 +15,7 @@ from itertools import pairwise
 import numpy as np
 from numpy.typing import NDArray
 
+from dpstats.data.undeclared import LEFT_OUT
 from dpstats.errors import ScaleOutOfRange
 from dpstats.groups.group_quantiles import ROWS as GROUP_ROWS
 from dpstats.groups.group_quantiles import (
@@ -337,6 +338,7 @@ class QuantileAnswers(CellAnswers):
             notes.append(self.found.note)
         else:
             notes += self._note_noise_only(self.rows[:, None] < max(2 * self._rows_std, HALF_ROW))
+            notes += [LEFT_OUT] * bool(self.names)
         if np.isnan(self.values).any():
             notes.append(
                 "NaN: too few rows lie between the quantile and a bound for this epsilon. More rows, a larger epsilon "

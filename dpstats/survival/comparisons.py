@@ -58,7 +58,7 @@ class ComparesCurves(HasEstimates, SurvivalEstimator[TablePlan]):
     def _places(self, group: Any) -> list[int]:
         """Return the positions of a group, or of all."""
         check_is_fitted(self)
-        return list(range(self.plan_.cells.n_groups)) if group is None else [self._place("group", group)]
+        return list(range(self.plan_.cells.n_declared)) if group is None else [self._place("group", group)]
 
     def _place(self, name: str, label: Any, given: Any = None) -> int:
         """Return the position of a declared group. An entry of a container that is ``given`` is not shown."""
