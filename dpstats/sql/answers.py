@@ -665,7 +665,7 @@ class PrivateTable(HasEstimates, Printed):
         notes = []
         if self.names and self.method not in ("exact", "discovery"):
             if known and self.measure.kind == "count":
-                hidden = self.values < 2 * self.off.std * self.measure.spacing
+                hidden = self.values < max(2 * self.off.std * self.measure.spacing, HALF_ROW)
                 cells = zip(self.cells, hidden.tolist(), strict=True)
                 notes += empty_groups_note([show_cell(cell) for cell, is_hidden in cells if is_hidden])
             notes.append(LEFT_OUT)

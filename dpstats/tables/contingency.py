@@ -308,7 +308,7 @@ class ContingencyTable(ComparesGroups, HasEstimates, PrivateEstimator[TablePlan]
             others = tuple(j for j in range(cells.counts.ndim) if j != k)
             rows, std = cells.counts.sum(axis=others), noise.of(cells.counts.size // plan.shape[k]).std
             levels = zip(cells.levels[k], rows.tolist(), strict=True)
-            notes += empty_groups_note([level for level, count in levels if count < 2 * std])
+            notes += empty_groups_note([level for level, count in levels if count < max(2 * std, 0.5)])
         if len(found.names) < cells.counts.size:
             notes.append(
                 f"The table shows the first {first} of {cells.counts.size:,} cells. All are in counts_."

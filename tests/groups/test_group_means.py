@@ -129,7 +129,7 @@ def test_an_empty_group_has_the_bounds_and_is_named() -> None:
     made = GroupMeans(groups=[*GROUPS, "none"], bounds=(0, 20), random_state=1)
     model = made.fit(frame[["visits"]], frame["plan"])
     low, high = model.confidence_interval()
-    assert (high - low)[3, 0] > 15 and "Noise only: none" in str(model.summary())
+    assert (high - low)[3, 0] > 15 and "Noise only: 'none'" in str(model.summary())
     assert model.difference("free", "none").pvalue[0] > 0.05
 
 
@@ -271,7 +271,7 @@ def test_a_count_within_two_deviations_of_noise_is_a_limit(in_noise: float, hidd
     label = made.plot().get_yticklabels()[-1].get_text() + made.plot().get_yticklabels()[0].get_text()
     limit = (max(in_noise, 0) + 2) * made.counts_noise_std_
     assert (f"fewer than {limit:.0f} rows" in label) is hidden
-    assert any("Noise only: b." in note for note in made.summary().notes) is hidden
+    assert any("Noise only: 'b'." in note for note in made.summary().notes) is hidden
 
 
 def test_pairs_of_all_columns_hold_together_where_that_is_asked_for() -> None:
