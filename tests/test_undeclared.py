@@ -1,4 +1,4 @@
-"""One rule in every family: rows with an undeclared label are left out, and a declared group without rows is noticed."""
+"""One rule in every family: rows with an undeclared label are left out, and a group without rows is noticed."""
 
 from __future__ import annotations
 

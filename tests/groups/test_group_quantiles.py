@@ -10,7 +10,7 @@ import pytest
 from scipy import stats
 
 from dpstats.errors import BudgetExceeded, DPStatsError, InvalidData, InvalidParameter
-from dpstats.groups import GroupQuantiles, group_quantiles
+from dpstats.groups import GroupQuantiles, group_points
 from dpstats.privacy import PrivacyBudget
 
 RNG = np.random.default_rng(0)
@@ -76,7 +76,7 @@ def test_intervals_cover(
 
 
 def test_intervals_without_the_error_of_the_choice_would_not_cover(monkeypatch: pytest.MonkeyPatch) -> None:
-    from dpstats.groups import group_quantiles as quantile_plan
+    from dpstats.groups import group_points as quantile_plan
     from dpstats.quantiles.halving import Law
 
     exact = Law(-1, np.array([0.0, 1.0, 0.0]))
@@ -155,7 +155,8 @@ def test_bad_parameters_are_refused_before_the_charge() -> None:
     budget = PrivacyBudget(1.0, 0.0)
     for options, words in (
         ({"q": 1.0}, "q must"),
-        ({"q": [0.5, 0.9]}, "q must"),
+        ({"q": [0.5, 0.5]}, "q must"),
+        ({"q": []}, "q must"),
         ({"groups": None}, "groups must"),
         ({"groups": ["A", "A"]}, "groups"),
         ({"bounds": None}, "bounds must"),
@@ -190,9 +191,9 @@ def test_points_are_chosen_for_two_rows_at_least_and_for_all_rows_at_most(
         def choose(self, name: str, parts: object) -> None:
             assert name == plan.choice.name
 
-    monkeypatch.setattr(group_quantiles, "group_windows", windows)
+    monkeypatch.setattr(group_points, "group_windows", windows)
     counts = np.array([-5.0, 0.4, 2 * each - 0.6, 2 * each + 0.6, 6000.4, 1e9])
-    group_quantiles.choose_group_points([None] * 6, counts, plan, Chooses(), each)  # type: ignore[arg-type]
+    group_points.choose_group_points([None] * 6, counts, plan, Chooses(), each)  # type: ignore[arg-type]
     assert anchors == [2 * each] * 3 + [2 * each + 1, 6000, 6000]
 
 
