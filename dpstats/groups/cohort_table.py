@@ -406,7 +406,8 @@ def _level_row(name: str, level: Any, part: ContingencyTable, place: int) -> _Ro
     ]
     numbers = {"n": (counts, std), "%": (100 * share, 100 * noise)}
     smd = _standardize(share, noise, share * (1 - share))
-    return _Row(f"  {level}", name, level, numbers, cells, smd)
+    label = "missing" if level is None else level
+    return _Row(f"  {label}", name, level, numbers, cells, smd)
 
 
 def _standardize(values: Numbers, noise: Numbers, variances: Numbers) -> list[tuple[float, float]]:
@@ -431,7 +432,7 @@ def _show_count(count: float, noise: float) -> str:
 
 
 def _show_smd(smd: tuple[float, float]) -> str:
-    return UNKNOWN if math.isnan(smd[0]) else f"{smd[0]:.2f}"
+    return UNKNOWN if math.isnan(smd[0]) else f"{smd[0]:z.2f}"
 
 
 def _read_declaration(name: str, declared: Any) -> tuple[str, Mapping[str, Any]]:
