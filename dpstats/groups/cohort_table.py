@@ -21,7 +21,9 @@ from dpstats.data.schema import Categories, Schema, Source
 from dpstats.data.undeclared import LEFT_OUT, empty_groups_note
 from dpstats.errors import refuse, refuse_data
 from dpstats.groups.group_means import GroupMeans
+from dpstats.groups.group_points import GroupQuantilesPlan
 from dpstats.groups.group_quantiles import GroupQuantiles
+from dpstats.groups.ratios import GroupMeansPlan
 from dpstats.inference.reports import Records, told_parameters
 from dpstats.inference.results import UNKNOWN, Summary, about_missing, hide_noise, significant
 from dpstats.privacy.guarantee import PrivacyGuarantee
@@ -29,7 +31,7 @@ from dpstats.privacy.plan import ReleasePlan
 from dpstats.release.estimator import PrivateEstimator, fitted, parameters, privacy_facts
 from dpstats.release.parts import PartSession, join_stages, released_part
 from dpstats.release.session import Released, Session
-from dpstats.tables.contingency import ContingencyTable
+from dpstats.tables.contingency import ContingencyTable, TablePlan
 
 Numbers = NDArray[np.float64]
 
@@ -37,6 +39,8 @@ QUARTILES = (0.25, 0.5, 0.75)
 _KINDS = ("levels", "mean", "median")
 _BALANCE = 0.05
 """Largest noise of a standardized difference that is shown: half of 0.1, the usual limit of balanced arms."""
+_SHARP = 0.05
+"""Largest noise of a mean or percentage that is shown, as a fraction of its range."""
 _MOST_COLUMNS = 100
 
 
@@ -60,16 +64,18 @@ class CohortPlan(ReleasePlan):
         each = self.n_samples / len(self.groups)
         found = [f"noise in an arm of n/{len(self.groups)} = {each:.6g} rows:"]
         for name, plan in self.parts.items():
-            if isinstance(plan, ReleasePlan) and hasattr(plan, "mean_noise"):
+            if isinstance(plan, GroupMeansPlan):
                 least = float(plan.least_std(each)[0])
-                found.append(f"  {name}: {plan.describe_noise(each)}; a standard deviation needs {least:.3g}")
-            elif hasattr(plan, "rank_error"):
-                found.append(
-                    f"  {name}: a rank is off by about {plan.rank_error:.3g} rows; quartiles need {plan.least_rows:,}"
+                words = f"{plan.describe_noise(each)}; a standard deviation needs {least:.3g}"
+            elif isinstance(plan, GroupQuantilesPlan):
+                words = (
+                    f"a rank is off by about {plan.rank_error:.3g} rows; quartiles need {plan.least_rows:,}"
                 )
-            elif hasattr(plan, "cell_noise"):
+            else:
+                assert isinstance(plan, TablePlan)
                 std = plan.cell_noise.std
-                found.append(f"  {name}: a count has sd {std:.3g} rows, {100 * std / each:.2g}% of the arm")
+                words = f"a count has sd {std:.3g} rows, {100 * std / each:.2g}% of the arm"
+            found.append(f"  {name}: {words}")
         return found
 
     def __str__(self) -> str:
@@ -131,9 +137,9 @@ class CohortTable(PrivateEstimator[CohortPlan]):
 
     Notes
     -----
-    **What noise hides** is shown as "–": a number of rows below two standard deviations of its noise, a standard
-    deviation that noise exceeds, a quantile of too few rows, and a standardized difference whose noise has a standard
-    deviation above 0.05.
+    **What noise hides** is shown as "–": a number of rows below two standard deviations of its noise, a mean or a
+    percentage whose noise has a standard deviation above a twentieth of its range, a standard deviation that noise
+    exceeds, a quantile of too few rows, and a standardized difference whose noise has a standard deviation above 0.05.
 
     **Standardized differences** are those of an arm less the reference, over the root of the mean of both variances.
     A level has that of its proportion. Medians have none.
@@ -372,6 +378,8 @@ def _mean_row(name: str, part: GroupMeans) -> _Row:
     means, stds, std_noise = part.means_[:, 0], part.std_[:, 0], part.std_noise_std_[:, 0]
     rows = np.maximum(part.counts_, part.counts_noise_std_)
     noise = np.array([float(part.plan_.mean_noise(n)[0]) for n in rows.tolist()])
+    hidden = (part.counts_ < 2 * part.counts_noise_std_) | (noise > _SHARP * 2 * part.plan_.half[0])
+    means = np.where(hidden, np.nan, means)
     cells = [
         UNKNOWN if math.isnan(mean) else f"{_show(mean, one, std)} ({_show(std, of_std, std)})"
         for mean, one, std, of_std in zip(*(x.tolist() for x in (means, noise, stds, std_noise)), strict=True)
@@ -400,6 +408,7 @@ def _level_row(name: str, level: Any, part: ContingencyTable, place: int) -> _Ro
     shown = hide_noise(counts, std, 1.0)
     share = np.clip(counts / total, 0.0, 1.0)
     noise = std / total * np.sqrt((1 - share) ** 2 + share**2 * (n_levels - 1))
+    share = np.where(noise > _SHARP, np.nan, share)
     cells = [
         UNKNOWN if math.isnan(n) else f"{_show_count(n, std)} ({_show(100 * p, 100 * one, 1.0)})"
         for n, p, one in zip(shown.tolist(), share.tolist(), noise.tolist(), strict=True)

@@ -15,7 +15,7 @@ from dpstats.data.rows import Rows
 from dpstats.data.schema import Categories, Column, Schema
 from dpstats.data.undeclared import LEFT_OUT, empty_groups_note
 from dpstats.errors import refuse
-from dpstats.groups.comparisons import Differences
+from dpstats.groups.comparisons import Differences, combine_limits
 from dpstats.groups.group_points import (
     ROWS,
     GroupQuantilesPlan,
@@ -24,7 +24,7 @@ from dpstats.groups.group_points import (
     read_group_points,
     release_group_points,
 )
-from dpstats.groups.ratios import place_of_group
+from dpstats.groups.ratios import list_pairs, place_of_group
 from dpstats.inference.error_distributions import chosen_limits
 from dpstats.inference.estimates import Estimates
 from dpstats.inference.figures import draw_boxes, plain
@@ -276,7 +276,7 @@ class GroupQuantiles(OneColumn[GroupQuantilesPlan]):
             the quantile of a minus the quantile of b. There is no p-value. A value outside the interval of level 0.95
             is rejected at level 0.05.
         """
-        return self._compare(a, b, "difference", "-")
+        return self._compare([self._pair(a, b)])
 
     def ratio(self, a: Any, b: Any) -> Differences:
         """Return the quantiles of one group over those of another, without additional privacy cost.
@@ -295,39 +295,53 @@ class GroupQuantiles(OneColumn[GroupQuantilesPlan]):
             raise refuse(
                 "bounds", given=self.bounds, allowed="0 or more for a ratio", remedy="Use difference."
             )
-        return self._compare(a, b, "ratio", "/")
+        return self._compare([self._pair(a, b)], "ratio", "/")
 
-    def _compare(self, a: Any, b: Any, what: str, sign: str) -> Differences:
-        """Return the differences of the quantiles of two groups, or of their logarithms as ratios."""
+    def pairwise(self, reference: Any = None) -> Differences:
+        """Compare the quantiles of all pairs of groups, or of every group with one, without additional privacy cost.
+
+        Parameters
+        ----------
+        reference : label of a declared group, optional
+            Compare every other group with it. Default: all pairs.
+
+        Returns
+        -------
+        Differences
+            As for `difference`, pairs first. Intervals are not simultaneous.
+        """
+        self._fitted()
+        return self._compare(list_pairs(self.groups_, reference))
+
+    def _pair(self, a: Any, b: Any) -> tuple[int, int]:
         self._fitted()
         i, j = place_of_group("a", a, self.groups_), place_of_group("b", b, self.groups_)
         if i == j:
             raise refuse("b", given=b, allowed="another group than a")
-        plan, kind = self.plan_, self._kind[0]
-        every = [np.atleast_1d(part[k]) for part in (self.quantile_, self.low_, self.high_) for k in (i, j)]
-        with np.errstate(divide="ignore", invalid="ignore"):
-            x, y, low_x, low_y, high_x, high_y = (np.log(part) if sign == "/" else part for part in every)
-            # Distances of limits from estimates add up as squares. Without one of the estimates, take the furthest
-            # values that both intervals allow.
-            known, estimate = np.isfinite(x - y), x - y
-            low = np.where(known, estimate - np.hypot(x - low_x, high_y - y), low_x - high_y)
-            high = np.where(known, estimate + np.hypot(high_x - x, y - low_y), high_x - low_y)
-        if sign == "/":
-            # Two logarithms of 0 have no difference, so any ratio is possible.
-            estimate, low, high = np.exp(np.where(known, estimate, np.nan)), np.exp(low), np.exp(high)
-            if plan.confidence_level is not None:
-                low, high = np.where(np.isnan(low), 0.0, low), np.where(np.isnan(high), np.inf, high)
-        first, second = self.groups_[i], self.groups_[j]
+        return i, j
+
+    def _compare(
+        self, pairs: list[tuple[int, int]], what: str = "difference", sign: str = "-"
+    ) -> Differences:
+        """Return the differences of the quantiles of some pairs of groups, or their ratios."""
+        plan, kind, count = self.plan_, self._kind[0], len(self.plan_.q)
+        places = np.array(pairs).T
+        points, lows, highs = (
+            [each[k].reshape(-1) for k in places] for each in (self.quantile_, self.low_, self.high_)
+        )
+        estimate, low, high = combine_limits(points, lows, highs, sign == "/")
+        first, second = ([self.groups_[k] for k in each] for each in places)
+        notes = ["Intervals are not simultaneous."] * (len(pairs) * count > 1)
         return Differences(
             estimate,
             None,
-            self._name_each([f"{first} {sign} {second}"]),
+            self._name_each([f"{a} {sign} {b}" for a, b in zip(first, second, strict=True)]),
             self._add_bounds(f"the {what} of the populations' {kind}s"),
             chosen_limits(estimate, low, high, plan.confidence_level),
             title=f"Private {what} of {kind}s",
             header=what,
-            labels=self._label_each({"first": [first], "second": [second], "column": [self._name]}),
-            notes=self._assumptions(),
+            labels=self._label_each({"first": first, "second": second, "column": [self._name] * len(pairs)}),
+            notes=[*self._assumptions(), *notes],
             simulated=self.privacy_.simulated,
         )
 

@@ -101,7 +101,7 @@ def draw_boxes(
     size = values.shape[1]
     ax = axes_or_new(ax, figsize=(5.6, 1.0 + 0.62 * len(labels)))
     places = np.arange(len(labels))[::-1]
-    known = ~np.isnan(values).any(axis=1)
+    known = np.asarray(~np.isnan(values).any(axis=1))
     for place, row in zip(places[known], values[known], strict=True):
         low, high = (row[1], row[-2]) if size >= 5 else (row[0], row[-1])
         ax.barh(place, high - low, 0.36, low, facecolor="#c9daee", edgecolor=ESTIMATE, linewidth=1.0)
@@ -115,7 +115,7 @@ def draw_boxes(
             # Intervals of neighboring quantiles may overlap, so each has its own line.
             below = places[known] - 0.27 - 0.34 * j / size
             ax.errorbar(middle, below, xerr=errors, markevery=marked, **shown)
-    notes = ("" if is_known else "\n(too few rows)" for is_known in known)
+    notes = ("" if is_known else "\n(too few rows)" for is_known in known.tolist())
     ax.set_yticks(places, [plain(label) + note for label, note in zip(labels, notes, strict=True)])
     ax.set_ylim(-0.75, len(labels) - 0.6)
     ax.grid(axis="x", alpha=0.25)

@@ -27,11 +27,12 @@ def join_stages(plans: Mapping[str, Plan]) -> tuple[AnyStage, ...]:
     >>> [stage.name for stage in join_stages({"age": plan, "height": plan})]
     ['age: totals of the groups', 'height: totals of the groups']
     """
-    return tuple(
-        replace(stage, name=f"{name}{_BETWEEN}{stage.name}")
-        for name, plan in plans.items()
-        for stage in plan.stages
-    )
+    found: list[AnyStage] = []
+    for name, plan in plans.items():
+        for stage in plan.stages:
+            named: Any = stage  # each kind of stage has a name
+            found.append(replace(named, name=f"{name}{_BETWEEN}{stage.name}"))
+    return tuple(found)
 
 
 def released_part(released: Released, name: str, plan: Plan) -> dict[str, Any]:

@@ -200,3 +200,58 @@ def test_points_are_chosen_for_two_rows_at_least_and_for_all_rows_at_most(
 @pytest.mark.parametrize(("q", "name"), [(0.25, "q = 0.25"), (0.5, "median"), (0.75, "q = 0.75")])
 def test_estimates_are_named_by_their_fraction(q: float, name: str) -> None:
     assert name in str(fitted(q=q).estimates().summary())
+
+
+QUARTILES = (0.25, 0.5, 0.75)
+
+
+def test_several_quantiles_are_one_release() -> None:
+    model = fitted(q=[0.75, 0.25, 0.5], epsilon=1e4)
+    expected = np.array([np.quantile(DAYS[ward == WARD], QUARTILES) for ward in ("A", "B")])
+    assert model.plan_.q == QUARTILES and model.quantile_ == pytest.approx(expected, abs=0.06)
+    assert (model.low_ < expected).all() and (expected < model.high_).all()
+    assert model.plan_.choice.size == 2 * model.plan_.each and len(model.plan_.stages) == 2
+    frame = model.to_frame()
+    assert frame["q"].tolist() == [*QUARTILES] * 2 and frame["group"].tolist() == ["A"] * 3 + ["B"] * 3
+    assert list(frame.index[:1]) == ["A, q = 0.25"]
+    one = fitted(q=0.25, epsilon=1e4)
+    assert one.quantile_ == pytest.approx(model.quantile_[:, 0], abs=0.05) and one.quantile_.shape == (2,)
+
+
+def test_differences_and_ratios_of_several_quantiles_and_pairs() -> None:
+    model = fitted(q=QUARTILES, groups=["A", "B", "C"], epsilon=10.0)
+    difference, ratio = model.difference("A", "B"), model.ratio("A", "B")
+    assert difference.estimate == pytest.approx(model.quantile_[0] - model.quantile_[1])
+    assert ratio.estimate == pytest.approx(model.quantile_[0] / model.quantile_[1])
+    low, high = ratio.confidence_interval()
+    assert (low < np.exp(0.5)).all() and (np.exp(0.5) < high).all()
+    pairs = model.pairwise()
+    assert pairs.estimate.shape == (9,) and pairs.estimate[:3] == pytest.approx(difference.estimate)
+    against = model.pairwise("C")
+    assert [*dict.fromkeys(against.to_frame()["first"])] == ["A", "B"] and against.estimate.shape == (6,)
+    with pytest.raises(InvalidParameter, match="bounds must"):
+        fitted(bounds=(-1, 365)).ratio("A", "B")
+    nothing = GroupQuantiles(**OPTIONS).fit(DAYS[:20], WARD[:20]).ratio("A", "B").confidence_interval()
+    assert (nothing.low, nothing.high) == (0.0, np.inf)
+
+
+def test_three_quantiles_are_drawn_as_boxes() -> None:
+    ax = fitted(q=QUARTILES, groups=["A", "B", "nobody"]).plot()
+    assert len(ax.patches) == 2 and ax.get_xlabel() == "x"
+    assert [label.get_text() for label in ax.get_yticklabels()] == ["A", "B", "nobody\n(too few rows)"]
+    whiskers = fitted(q=[0.05, *QUARTILES, 0.95], epsilon=5.0).plot()
+    assert len(whiskers.patches) == 2 and len(whiskers.collections) > len(ax.collections)
+    assert fitted().plot().get_xlabel() == "median"
+
+
+@pytest.mark.parametrize("law", [LOGNORMAL, EXPONENTIAL])
+def test_intervals_of_quartiles_cover(law: stats.rv_frozen) -> None:
+    rng, labels, truth = np.random.default_rng(2), np.repeat([0, 1], [3000, 600]), law.ppf(QUARTILES)
+    covered = np.zeros((2, 3))
+    for _ in range(REPEATS):
+        x = law.rvs(labels.size, random_state=rng)
+        model = GroupQuantiles(QUARTILES, groups=[0, 1], bounds=(0, 1000), epsilon=1.0, random_state=rng)
+        model.fit(x, labels)
+        covered += (model.low_ <= truth) & (truth <= model.high_)
+    # As above: of 0.95, 200 runs show less than 0.88 with probability 5e-5.
+    assert covered.min() / REPEATS >= 0.88
