@@ -159,8 +159,12 @@ class CohortTable(PrivateEstimator[CohortPlan]):
     >>> declared = {"age": {"mean": (18, 100)}, "sex": {"levels": ["f", "m"]}}
     >>> table = CohortTable(groups=["placebo", "drug"], by="arm", columns=declared, random_state=0)
     >>> print(table.fit(trial).to_markdown())
-    |  | placebo (n = 2,028) | drug (n = 1,976) | SMD drug |
+    |  | placebo (n = 1,975) | drug (n = 2,032) | SMD drug |
     | --- | ---: | ---: | ---: |
+    | age, mean (SD) | 59.8 (7.4) | 61.1 (7.4) | 0.17 |
+    | sex, n (%) |  |  |  |
+    |   f | 962 (48.9) | 1,060 (52.3) | 0.07 |
+    |   m | 1,004 (51.1) | 965 (47.7) | -0.07 |
     """
 
     groups: Any = None
@@ -193,7 +197,18 @@ class CohortTable(PrivateEstimator[CohortPlan]):
         >>> from dpstats.groups import CohortTable
         >>> declared = {"age": {"mean": (18, 100)}, "visits": {"median": (0, 50), "step": 1}}
         >>> print(CohortTable(groups=["placebo", "drug"], by="arm", columns=declared).plan(4000))
-        Release plan ...
+        Release plan for n = 4000, d = 2: (epsilon = 1, delta = 0), one row replaced
+          arm: cells: 3 numbers, Laplace noise of scale 6
+          age: totals of the groups, together:
+            shares of the lower end: 2 numbers, Laplace noise of scale 6
+            shares between: 2 numbers, Laplace noise of scale 6
+            shares of the upper end: 2 numbers, Laplace noise of scale 6
+          visits: rows of each group: 2 numbers, Laplace noise of scale 25.0488
+          visits: points: 6 of 51 points, exponential mechanism of scale 15.7798 in half rows of a group
+          noise in an arm of n/2 = 2000 rows:
+            arm: a count has sd 8.48 rows, 0.42% of the arm
+            age: noise of its mean 0.246 (0.389 at a bound); a standard deviation needs 6.42
+            visits: a rank is off by about 22.2 rows; quartiles need 370
         """
         n = check_integer("n_samples", n_samples, at_least=2, at_most=2**31)
         parts = self._make_parts()
