@@ -18,7 +18,7 @@ from dpstats.data import Column, Schema
 from dpstats.data.parameters import check_choice, check_columns
 from dpstats.data.rows import Rows, Table
 from dpstats.data.schema import Categories
-from dpstats.data.undeclared import LEFT_OUT, undeclared
+from dpstats.data.undeclared import LEFT_OUT, refuse_undeclared
 from dpstats.errors import refuse, show
 from dpstats.inference.error_distributions import NormalErrors
 from dpstats.inference.estimates import Estimates, HasEstimates, Test
@@ -543,5 +543,5 @@ class HotellingTest(HasEstimates, EllipsoidEstimator[HotellingPlan]):
 def _check_labels(table: Table) -> dict[str, NDArray[np.int64]]:
     """Raise `InvalidData` if a row has an undeclared label."""
     if table.groups is None or (table.groups < 0).any():
-        raise undeclared("y", "groups", "missing='drop'")
+        raise refuse_undeclared("y", "groups", "missing='drop'")
     return {}

@@ -30,23 +30,23 @@ def drops_undeclared(unknown: Any) -> bool:
     return check_choice("unknown", unknown, ["drop", "error"]) == "drop"
 
 
-def undeclared(parameter: str, kind: str = "labels", leave_out: str = "unknown='drop'") -> InvalidData:
+def refuse_undeclared(parameter: str, kind: str = "labels", option: str = "unknown='drop'") -> InvalidData:
     """Return the error for a row with an undeclared label, which a release does not leave out.
 
     Parameters
     ----------
     parameter : str
-        Where the labels stand.
+        Name of the slot of the labels.
     kind : str
-        What is declared.
-    leave_out : str
+        Plural of the declared things.
+    option : str
         The option that leaves such rows out.
     """
     return refuse_data(
         parameter,
         got="at least one entry outside them, or missing",
         allowed=f"hold declared {kind} only",
-        remedy=f"Declare it (None is the label of missing entries), or give {leave_out}.",
+        remedy=f"Declare it (None is the label of missing entries), or give {option}.",
     )
 
 

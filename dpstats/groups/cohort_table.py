@@ -69,7 +69,7 @@ class CohortPlan(ReleasePlan):
                 words = f"{plan.describe_noise(each)}; a standard deviation needs {least:.3g}"
             elif isinstance(plan, GroupQuantilesPlan):
                 words = (
-                    f"a rank is off by about {plan.rank_error:.3g} rows; quartiles need {plan.least_rows:,}"
+                    f"ranks have errors of sd {plan.rank_error:.3g} rows; quartiles need {plan.least_rows:,}"
                 )
             else:
                 assert isinstance(plan, TablePlan)
@@ -98,7 +98,7 @@ class CohortTable(PrivateEstimator[CohortPlan]):
     by : column name
         Column of the arm of each row.
     columns : mapping of column names to declarations
-        What is released of each column, from public knowledge:
+        The statistic of each column, declared from public knowledge:
 
         * ``{"levels": ["f", "m"]}``: numbers and percentages of declared levels. None is the level of missing entries;
         * ``{"mean": (low, high)}``: mean and standard deviation within bounds;
@@ -137,12 +137,12 @@ class CohortTable(PrivateEstimator[CohortPlan]):
 
     Notes
     -----
-    **What noise hides** is shown as "–": a number of rows below two standard deviations of its noise, a mean or a
-    percentage whose noise has a standard deviation above a twentieth of its range, a standard deviation that noise
-    exceeds, a quantile of too few rows, and a standardized difference whose noise has a standard deviation above 0.05.
+    **Hidden numbers** are shown as "–". Noise hides a number of rows below two standard deviations of the noise. It
+    hides a mean or a percentage if the noise has a standard deviation above a twentieth of the range, and a
+    standardized difference if that is above 0.05. Quantiles of too few rows are hidden too.
 
-    **Standardized differences** are those of an arm less the reference, over the root of the mean of both variances.
-    A level has that of its proportion. Medians have none.
+    **Standardized differences** compare an arm with the reference: the difference of two means or proportions, over
+    the root of the mean of both variances. Medians have none.
 
     References
     ----------
@@ -237,7 +237,7 @@ class CohortTable(PrivateEstimator[CohortPlan]):
             raise refuse(
                 "columns",
                 got=f"a {type(columns).__name__}",
-                allowed="a mapping of other columns to what is released of them, such as "
+                allowed="a mapping of other columns to their statistics, such as "
                 "{'age': {'mean': (18, 100)}, 'sex': {'levels': ['f', 'm']}}",
             )
         epsilon = check_real("epsilon", self.epsilon, above=0)
@@ -506,17 +506,17 @@ class CohortRows(Rows):
         return sizes.pop(), self.n_features
 
     def total(self, work: Any) -> dict[str, NDArray[np.int64]]:
-        raise TypeError("the rows of a cohort table are read by its parts")
+        raise NotImplementedError
 
     def whole(self) -> Table:
-        raise TypeError("the rows of a cohort table are read by its parts")
+        raise NotImplementedError
 
 
 class CohortSource(Source):
     """A container of rows, read once for each part of a table."""
 
     def __init__(self, source: Source, table: CohortTable) -> None:
-        self._source, self._table = source, table
+        self._container, self._table = source, table
         self.names, self.unit, self.ordered = source.names, source.unit, source.ordered
 
     def _schemas(self) -> dict[str, Schema]:
@@ -526,7 +526,7 @@ class CohortSource(Source):
             schema = replace(part._schema(), codes=codes)
             if isinstance(part, GroupQuantiles):
                 schema = replace(schema, numbers=(name,))
-            found[name] = self._source.resolve(schema, None)[0]
+            found[name] = self._container.resolve(schema, None)[0]
         return found
 
     def resolve(self, schema: Schema, y: Any) -> tuple[Schema, dict[str, Any]]:
@@ -538,9 +538,9 @@ class CohortSource(Source):
         return replace(schema, numbers=tuple(self._table.columns)), {}
 
     def size(self, schema: Schema) -> tuple[int, int] | None:
-        stated = self._source.size(self._schemas()[self._table.by])
+        stated = self._container.size(self._schemas()[self._table.by])
         return None if stated is None else (stated[0], len(self._table.columns))
 
     def read(self, schema: Schema, given: Mapping[str, Any] | None = None) -> Rows:
-        parts = {name: self._source.read(one, {}) for name, one in self._schemas().items()}
+        parts = {name: self._container.read(one, {}) for name, one in self._schemas().items()}
         return CohortRows(parts, len(self._table.columns))

@@ -308,7 +308,7 @@ def combine_limits(values: Any, low: Any, high: Any, is_ratio: bool = False) -> 
     Parameters
     ----------
     values, low, high : pairs of arrays
-        Both estimates and their limits. Those of ratios are not negative.
+        Both estimates and their limits, which are not negative for ratios.
     is_ratio : bool
 
     Examples

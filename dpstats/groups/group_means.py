@@ -483,7 +483,7 @@ class GroupMeans(RatioEstimator[GroupMeansPlan]):
         )
 
     def ratio(self, a: Any, b: Any) -> Differences:
-        """Return the means of one group over those of another, without additional privacy cost.
+        """Return the ratios of the means of two groups, without additional privacy cost.
 
         Parameters
         ----------

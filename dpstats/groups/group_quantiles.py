@@ -279,7 +279,7 @@ class GroupQuantiles(OneColumn[GroupQuantilesPlan]):
         return self._compare([self._pair(a, b)])
 
     def ratio(self, a: Any, b: Any) -> Differences:
-        """Return the quantiles of one group over those of another, without additional privacy cost.
+        """Return the ratios of the quantiles of two groups, without additional privacy cost.
 
         Parameters
         ----------
@@ -349,7 +349,7 @@ class GroupQuantiles(OneColumn[GroupQuantilesPlan]):
         """Draw the quantiles with their intervals: three or more as box plots. Return the Axes.
 
         A box reaches from the lowest quantile to the highest, or from the second to the last but one of five or more,
-        which are the ends of its whiskers. Lines below it are the intervals.
+        with whiskers to the outermost. Lines below it are the intervals.
 
         Parameters
         ----------

@@ -17,7 +17,7 @@ from dpstats.data.columns import DISCOVER, check_labels, cut_units, in_order, tr
 from dpstats.data.opening import Tally, open_source
 from dpstats.data.parameters import check_integer, check_privacy_parameters
 from dpstats.data.schema import Bins, Categories, Column, Schema, Undeclared
-from dpstats.data.undeclared import drops_undeclared, undeclared
+from dpstats.data.undeclared import drops_undeclared, refuse_undeclared
 from dpstats.data.values import as_int64
 from dpstats.errors import refuse, refuse_data
 from dpstats.inference.discovered_counts import FoundCounts
@@ -270,7 +270,7 @@ class Histogram(Mechanism):
         assert levels is not None
         counts, n_rows = self._count(data, units, levels)
         if counts[-1] and not self._drops:
-            raise undeclared("data", levels.kind)
+            raise refuse_undeclared("data", levels.kind)
         return count_steps(self._stage, counts[:-1], n_rows), n_rows
 
 

@@ -36,7 +36,7 @@ def join_stages(plans: Mapping[str, Plan]) -> tuple[AnyStage, ...]:
 
 
 def released_part(released: Released, name: str, plan: Plan) -> dict[str, Any]:
-    """Return what a part of a joint plan has released, by the names of the stages of its own plan."""
+    """Return the released values of a part, by the names of the stages of its own plan."""
     return {stage.name: released[f"{name}{_BETWEEN}{stage.name}"] for stage in plan.stages}
 
 

@@ -2,7 +2,7 @@
 
     python -m dpstats.simulation.trial visits.csv
 
-writes it to a file. 12,000 visits of 4,000 patients in three arms, of which one is rare. Missing entries are coded in
+writes it to a file. 12,000 visits of 4,000 patients in three arms, one of them rare. Missing entries are coded in
 three ways: empty, -9 and "unk". Follow-up is censored, and two sites are not in the protocol.
 """
 
@@ -51,7 +51,7 @@ def make_visits(seed: int = 0, patients: int = PATIENTS) -> pd.DataFrame:
     """
     rng = np.random.default_rng(seed)
     arm = rng.choice(list(SHARES), patients, p=list(SHARES.values()))
-    of = {name: np.array([values[each] for each in arm]) for name, values in _by_arm().items()}
+    of = {name: np.array([values[each] for each in arm]) for name, values in _list_parameters().items()}
     age = np.clip(rng.normal(58, 11, patients), 18, 95).round()
     before = rng.normal(150, 12, patients)
     after = 60 + 0.6 * before + of["effect"] + rng.normal(0, 9, patients)
@@ -84,11 +84,11 @@ def make_visits(seed: int = 0, patients: int = PATIENTS) -> pd.DataFrame:
     return visits.sample(frac=1, random_state=seed, ignore_index=True)
 
 
-def _by_arm() -> dict[str, dict[str, float]]:
+def _list_parameters() -> dict[str, dict[str, float]]:
     return {"effect": EFFECTS, "rate": RATES, "cured": CURED, "log stay": _LOG_STAY}
 
 
-def _cured(arm: str) -> float:
+def _find_cure_rate(arm: str) -> float:
     """Return the probability of a cure, over the ages of the population."""
     rng = np.random.default_rng(1)
     age = np.clip(rng.normal(58, 11, 1_000_000), 18, 95).round()
@@ -97,7 +97,7 @@ def _cured(arm: str) -> float:
 
 
 def find_truth() -> dict[str, Any]:
-    """Return what is true in the population that `make_visits` draws from, by the questions of the guide."""
+    """Return the true values of the population, by the questions of the guide."""
     # Stays are whole days, so quantiles are rounded too.
     upper = np.exp(_SPREAD * NormalDist().inv_cdf(0.75))
     return {
@@ -105,7 +105,7 @@ def find_truth() -> dict[str, Any]:
         "effect": {arm: EFFECTS[arm] - EFFECTS["placebo"] for arm in ("drug", "high dose")},
         "stay": {arm: float(np.rint(np.exp(log))) for arm, log in _LOG_STAY.items()},
         "upper quartile": {arm: float(np.rint(np.exp(log) * upper)) for arm, log in _LOG_STAY.items()},
-        "risk": {arm: _cured(arm) - _cured("placebo") for arm in ("drug", "high dose")},
+        "risk": {arm: _find_cure_rate(arm) - _find_cure_rate("placebo") for arm in ("drug", "high dose")},
         "odds ratio of a year": float(np.exp(_SLOPE)),
         "survival at 26": {arm: float(np.exp(-26 * rate)) for arm, rate in RATES.items()},
         "hazard ratio": {arm: RATES[arm] / RATES["placebo"] for arm in ("drug", "high dose")},

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from dpstats.data.parameters import check_integer
 from dpstats.data.rows import Table
 from dpstats.data.schema import Categories, Column, Schema, unit_codes
-from dpstats.data.undeclared import drops_undeclared, undeclared
+from dpstats.data.undeclared import drops_undeclared, refuse_undeclared
 from dpstats.data.values import as_int64
 from dpstats.errors import refuse, refuse_data
 from dpstats.privacy.plan import ReleasePlan
@@ -211,7 +211,7 @@ def checked_rows(table: Table, others: int | None = None) -> tuple[Floats, Steps
     if others is not None:
         groups = np.where(groups < 0, others, groups)
     if bool((groups < 0).any()):
-        raise undeclared("labels", "groups")
+        raise refuse_undeclared("labels", "groups")
     return times, codes, groups
 
 

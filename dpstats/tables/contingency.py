@@ -22,7 +22,7 @@ from dpstats.data.parameters import (
 )
 from dpstats.data.rows import Rows
 from dpstats.data.schema import Categories, Schema
-from dpstats.data.undeclared import LEFT_OUT, drops_undeclared, empty_groups_note, undeclared
+from dpstats.data.undeclared import LEFT_OUT, drops_undeclared, empty_groups_note, refuse_undeclared
 from dpstats.errors import attempt, refuse
 from dpstats.inference.estimates import Estimates, HasEstimates
 from dpstats.inference.figures import ESTIMATE, new_figure, place_bars, plain
@@ -135,7 +135,7 @@ class ContingencyTable(ComparesGroups, HasEstimates, PrivateEstimator[TablePlan]
 
     * ``independence`` and ``goodness_of_fit`` simulate the whole release under the null hypothesis. A plain chi-square
       test of noisy counts rejects true null hypotheses far too often.
-    * ``confidence_interval`` over all cells has at least its nominal coverage for any n.
+    * ``confidence_interval`` over all cells has at least its nominal coverage for any n, with ``unknown="error"``.
     * Within groups, and for ``difference``, ``risk_ratio`` and ``odds_ratio``, intervals invert a score test. It
       includes the tails of the noise and the skewness of the binomial distribution. If noise hides a group, the
       interval contains all possible values.
@@ -234,7 +234,7 @@ class ContingencyTable(ComparesGroups, HasEstimates, PrivateEstimator[TablePlan]
     def _read(self, rows: Rows, plan: TablePlan) -> Mapping[str, Any]:
         counts = Tally(plan.shape).of(rows)
         if counts[-1] and not plan.drops:
-            raise undeclared("X", "levels")
+            raise refuse_undeclared("X", "levels")
         return {CELLS: count_steps(plan.additive[0], counts[: plan.additive[0].size], rows.shape[0])}
 
     def _report(self, released: Released, plan: TablePlan) -> None:

@@ -110,7 +110,9 @@ QUERIES = RNG.integers(0, 2, size=(6, 4))
 DOMAIN = {"a": [0, 1], "b": [0, 1]}
 CURVES = {"horizon": 4.0, "bins": 4, "groups": [0, 1, 2], **SEED}
 COUNTED = fit(X, np.floor(np.exp(Y / 2)))
-TRIAL = pd.DataFrame({"arm": LABELS, "x": X[:, 0], "old": (X[:, 1] > 0).astype(int), "days": np.floor(np.exp(Y / 2))})
+TRIAL = pd.DataFrame(
+    {"arm": LABELS, "x": X[:, 0], "old": (X[:, 1] > 0).astype(int), "days": np.floor(np.exp(Y / 2))}
+)
 COHORT = {
     "x": {"mean": (-4.0, 4.0)},
     "old": {"levels": [0, 1]},

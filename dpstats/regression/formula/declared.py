@@ -18,7 +18,7 @@ from dpstats.data.columns import check_indexes, frame_of, in_memory, series_of
 from dpstats.data.parameters import check_integer, check_real, column_names
 from dpstats.data.rows import NO_CODES, MissingCodes, column_of
 from dpstats.data.schema import Categories
-from dpstats.data.undeclared import undeclared
+from dpstats.data.undeclared import refuse_undeclared
 from dpstats.data.values import is_missing
 from dpstats.errors import InvalidParameter, refuse, refuse_data, show, show_names
 
@@ -375,7 +375,7 @@ class DeclaredTable:
         codes = known.codes(self._missing.clear_entries(what, self._read(name)), what)
         self._check_length(name, len(codes))
         if (codes < 0).any() and not self._drop:
-            raise undeclared(f"data[{show(name)}]", "levels", "missing='drop'")
+            raise refuse_undeclared(f"data[{show(name)}]", "levels", "missing='drop'")
         return np.where((codes >= 0) & (codes < len(levels)), codes, np.nan)
 
     def _check_length(self, name: str, length: int) -> None:
