@@ -208,7 +208,7 @@ class CohortTable(PrivateEstimator[CohortPlan]):
           noise in an arm of n/2 = 2000 rows:
             arm: a count has sd 8.48 rows, 0.42% of the arm
             age: noise of its mean 0.246 (0.389 at a bound); a standard deviation needs 6.42
-            visits: a rank is off by about 22.2 rows; quartiles need 370
+            visits: ranks have errors of sd 22.2 rows; quartiles need 370
         """
         n = check_integer("n_samples", n_samples, at_least=2, at_most=2**31)
         parts = self._make_parts()
