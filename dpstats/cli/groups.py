@@ -206,8 +206,8 @@ class TableCommand(ReleaseCommand):
     parameters = """
     --levels NAME=A,B,..., repeated, required
         public levels of a column, as text; once for each attribute. A missing entry is the empty level
-    --unknown {error,drop}, default error
-        what a row at another level does: refuse the file (default), or count in no cell
+    --unknown {drop,error}, default drop
+        what a row at another level does: count in no cell (default), or refuse the file
     """
     unit = "the first level of each attribute"
     delta = 0.0
@@ -346,8 +346,8 @@ class HistogramCommand(ReleaseCommand):
         public categories, as text. The word discover shows the categories of many rows, which needs a positive --delta
     """
     parameters = """
-    --unknown {error,drop}, default error
-        what a row outside of them does: refuse the file (default), or count nowhere
+    --unknown {drop,error}, default drop
+        what a row outside of them does: count nowhere (default), or refuse the file
     """
     unit = "the mean of its numbers, or its first category"
     delta = 0.0

@@ -18,7 +18,8 @@ from dpstats.data import Column, Schema
 from dpstats.data.parameters import check_choice, check_columns
 from dpstats.data.rows import Rows, Table
 from dpstats.data.schema import Categories
-from dpstats.errors import refuse, refuse_data, show
+from dpstats.data.undeclared import LEFT_OUT, refuse_undeclared
+from dpstats.errors import refuse, show
 from dpstats.inference.error_distributions import NormalErrors
 from dpstats.inference.estimates import Estimates, HasEstimates, Test
 from dpstats.inference.multiple_testing import BONFERRONI
@@ -512,7 +513,7 @@ class HotellingTest(HasEstimates, EllipsoidEstimator[HotellingPlan]):
         )
 
     def _notes(self, errors: MeanErrors, found: _Found) -> list[str]:
-        plan, notes = self.plan_, []
+        plan, notes = self.plan_, [LEFT_OUT] * (self.plan_.two_samples and self.missing == "drop")
         # The smaller sample sets how close to normal a difference is.
         sign = found.products.sign
         rows = plan.n_samples * (1.0 if sign is None else 1 - abs(float(sign)))
@@ -542,6 +543,5 @@ class HotellingTest(HasEstimates, EllipsoidEstimator[HotellingPlan]):
 def _check_labels(table: Table) -> dict[str, NDArray[np.int64]]:
     """Raise `InvalidData` if a row has an undeclared label."""
     if table.groups is None or (table.groups < 0).any():
-        got = "at least one label outside them, or missing"
-        raise refuse_data("y", got=got, allowed="hold declared groups only")
+        raise refuse_undeclared("y", "groups", "missing='drop'")
     return {}

@@ -300,6 +300,67 @@ class StandardizedErrors(ErrorDistribution):
         return found[0], found[1]
 
 
+def combine_limits(values: Any, low: Any, high: Any, is_ratio: bool = False) -> tuple[Floats, Floats, Floats]:
+    """Return the differences of pairs of independent estimates, or their ratios, and limits of these.
+
+    Distances of limits from estimates add up as squares (Zou and Donner 2008). A ratio is a difference of logarithms.
+
+    Parameters
+    ----------
+    values, low, high : pairs of arrays
+        Both estimates and their limits, which are not negative for ratios.
+    is_ratio : bool
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from dpstats.groups.comparisons import combine_limits
+    >>> [part.tolist() for part in combine_limits(*(np.array(each) for each in ((9.0, 5.0), (6.0, 1.0), (12.0, 9.0))))]
+    [4.0, -1.0, 9.0]
+    """
+    with np.errstate(divide="ignore", invalid="ignore"):
+        (x, y), (low_x, low_y), (high_x, high_y) = (
+            (np.log(one) if is_ratio else np.asarray(one) for one in pair) for pair in (values, low, high)
+        )
+        # Without one of the estimates, take the furthest values that both intervals allow.
+        estimate = x - y
+        known = np.isfinite(estimate)
+        least = np.where(known, estimate - np.hypot(x - low_x, high_y - y), low_x - high_y)
+        most = np.where(known, estimate + np.hypot(high_x - x, y - low_y), high_x - low_y)
+    if not is_ratio:
+        return estimate, least, most
+    # Two logarithms of 0 have no difference, so any ratio is possible.
+    least, most = np.where(np.isnan(least), -np.inf, least), np.where(np.isnan(most), np.inf, most)
+    return np.exp(np.where(known, estimate, np.nan)), np.exp(least), np.exp(most)
+
+
+@dataclass(frozen=True, eq=False)
+class MeanRatioErrors(ErrorDistribution):
+    """Errors of ratios of the means of two groups."""
+
+    each: ErrorDistribution  # errors of the means of all groups
+    first: int
+    second: int
+
+    @property
+    def start(self) -> Floats:
+        means = self.each.start
+        both = means[self.first], means[self.second]
+        found = combine_limits(both, both, both, True)[0]
+        return np.where(np.isnan(found), 1.0, found)
+
+    @property
+    def box(self) -> Limits:
+        nothing = np.zeros(self.start.shape)
+        return nothing, nothing + np.inf
+
+    def limits(self, tail: Tail) -> Limits:
+        means, (low, high) = self.each.start, self.each.limits(tail)
+        both, lows, highs = ((part[self.first], part[self.second]) for part in (means, low, high))
+        _, least, most = combine_limits(both, lows, highs, True)
+        return np.minimum(least, self.start), np.maximum(most, self.start)
+
+
 @dataclass(frozen=True, eq=False, repr=False)
 class Differences(Estimates):
     """Differences of means of groups, with intervals and tests that count sampling error and noise.

@@ -6,7 +6,6 @@ Proof: docs/proofs/group-means.md.
 from __future__ import annotations
 
 import copy
-import itertools
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import Any, Self
@@ -26,11 +25,13 @@ from dpstats.data.parameters import (
 )
 from dpstats.data.rows import Rows, Table
 from dpstats.data.schema import Categories, Column, Schema, column_list
+from dpstats.data.undeclared import LEFT_OUT, empty_groups_note
 from dpstats.errors import refuse
 from dpstats.groups.comparisons import (
     AdjustedMeansPlan,
     AnalysisOfVariance,
     Differences,
+    MeanRatioErrors,
     SplitRows,
     adjusted_means_plan,
     adjusted_notes,
@@ -50,9 +51,10 @@ from dpstats.groups.ratios import (
     found_ratio,
     group_means_plan,
     labeled_totals,
+    list_pairs,
     place_of_group,
 )
-from dpstats.inference.error_distributions import usual_level
+from dpstats.inference.error_distributions import ErrorDistribution, usual_level
 from dpstats.inference.estimates import ALTERNATIVES
 from dpstats.inference.multiple_testing import HOLM
 from dpstats.inference.reports import SIMULATED, picture_of
@@ -62,7 +64,6 @@ from dpstats.inference.results import (
     ConfidenceInterval,
     Summary,
     hidden_spreads_note,
-    list_some,
     plain,
     print_spreads,
     significant,
@@ -105,10 +106,10 @@ class GroupMeans(RatioEstimator[GroupMeansPlan]):
     groups : sequence, or "discover"
         Public, distinct labels of the groups; never read from the data. A row belongs to the group whose label it
         equals. Numbers are compared by value; text and bytes are never equal. Rows with an undeclared label, and rows
-        without a label, are ignored. Declare None to make a group of the rows without a label.
+        without a label, are left out. Declare None to make a group of the rows without a label.
 
         The word "discover" releases the groups whose noisy count reaches ``plan_.threshold`` (45 rows at the defaults),
-        with their labels. Labels are text, numbers, or times without a zone; rows with other entries are ignored. The
+        with their labels. Labels are text, numbers, or times without a zone; rows with other entries are left out. The
         rows must fit in memory, and delta must be positive.
     by : column name, optional
         Column of a data frame that contains the labels. ``fit(frame)`` then needs no ``y``.
@@ -481,14 +482,51 @@ class GroupMeans(RatioEstimator[GroupMeansPlan]):
             alternative=side,
         )
 
-    def pairwise(self, method: str = "tukey") -> Differences:
-        """Compare the means of all pairs of groups, from the release: without additional privacy cost.
+    def ratio(self, a: Any, b: Any) -> Differences:
+        """Return the ratios of the means of two groups, without additional privacy cost.
 
         Parameters
         ----------
-        method : {"tukey", "holm"}, default="tukey"
+        a, b : labels of declared groups
+
+        Returns
+        -------
+        Differences
+            ``estimate`` of shape (n_features,), with tests against a ratio of 1. The bounds must not be negative. A
+            limit is infinite, or 0, if an interval of a mean has 0.
+        """
+        self._several()
+        first, second = self._place("a", a), self._place("b", b)
+        if first == second:
+            raise refuse("b", given=b, allowed="another group than a")
+        if self._adjusted is not None:
+            raise refuse("adjust", allowed="None for a ratio", remedy="Use difference.")
+        errors = self._errors()
+        if (np.asarray(errors.box[0]) < 0).any():
+            raise refuse("bounds", allowed="0 or more for a ratio", remedy="Use difference.")
+        names = self._column_names()
+        found = self._differences(
+            MeanRatioErrors(errors, first, second),
+            [(first, second)],
+            names,
+            "the ratio of the two means",
+            title="Private ratio of two groups",
+            facts=(("Ratio", f"{self.groups_[first]} over {self.groups_[second]}"),),
+            notes=[FREE],
+        )
+        return replace(found, null=1.0, header="ratio")
+
+    def pairwise(self, method: str | None = None, reference: Any = None) -> Differences:
+        """Compare the means of all pairs of groups, or of every group with one, without additional privacy cost.
+
+        Parameters
+        ----------
+        method : {"tukey", "holm"}, optional
             How p-values and intervals hold for all pairs together. Tukey's range is conservative for groups of
             different precision (Hayter 1984); Holm's p-values assume nothing, and their intervals are Bonferroni's.
+            Default: Tukey's for all pairs, and Holm's with a reference.
+        reference : label of a declared group, optional
+            Compare every other group with it. Default: all pairs.
 
         Returns
         -------
@@ -496,10 +534,11 @@ class GroupMeans(RatioEstimator[GroupMeansPlan]):
             ``estimate``, ``statistic`` and ``pvalue`` of shape (n_pairs, n_features), and ``confidence_interval()``.
             All pairs of a column hold together by default. With ``simultaneous=True`` all pairs of all columns do.
         """
-        how = check_choice("method", method, ["tukey", "holm"])
+        usual = "tukey" if reference is None else "holm"
+        how = usual if method is None else check_choice("method", method, ["tukey", "holm"])
         ratio, columns = self._several(), self._column_names()
         together = Tukey(len(self.groups_)) if how == "tukey" else HOLM
-        pairs = list(itertools.combinations(range(len(self.groups_)), 2))
+        pairs = list_pairs(self.groups_, reference)
         firsts, seconds = (np.array(places) for places in zip(*pairs, strict=True))
         names = [f"{self.groups_[i]} - {self.groups_[j]}" for i, j in pairs]
         return self._differences(
@@ -507,7 +546,7 @@ class GroupMeans(RatioEstimator[GroupMeansPlan]):
             pairs,
             [f"{name}: {column}" if len(columns) > 1 else name for name in names for column in columns],
             f"the differences of the means{' at equal covariates' * self._is_adjusted}",
-            title="Private differences of all pairs",
+            title=f"Private differences {'of all pairs' if reference is None else 'from a reference'}",
             facts=(("Together", f"all {len(pairs)} pairs of a column, by {together.words}"),),
             notes=[FREE],
             together=together,
@@ -549,7 +588,7 @@ class GroupMeans(RatioEstimator[GroupMeansPlan]):
 
     def _differences(
         self,
-        errors: DifferenceErrors,
+        errors: ErrorDistribution,
         pairs: list[tuple[int, int]],
         names: list[str],
         estimand: str,
@@ -734,16 +773,8 @@ class GroupMeans(RatioEstimator[GroupMeansPlan]):
                 "each group given that it was found."
             )
             return notes + self._clip_notes()
-        hidden = [str(group) for place, group in enumerate(self.groups_) if self._is_hidden(place)]
-        if hidden:
-            notes.append(
-                f"Noise only: {list_some(hidden)}. The count cannot be distinguished from 0, and the interval shows "
-                "the bounds."
-            )
-        notes.append(
-            "Intervals are not simultaneous. Rows with an undeclared label are ignored. Group sizes are private "
-            "estimates."
-        )
+        notes += empty_groups_note([group for k, group in enumerate(self.groups_) if self._is_hidden(k)])
+        notes.append(f"Intervals are not simultaneous. {LEFT_OUT} Group sizes are private estimates.")
         return notes + self._clip_notes()
 
     def _clip_notes(self) -> list[str]:

@@ -5,368 +5,57 @@ Proof: docs/proofs/quantiles.md, "Groups".
 
 from __future__ import annotations
 
-import math
-from dataclasses import dataclass, replace
-from functools import lru_cache
-from typing import Any, NamedTuple
+from dataclasses import field, replace
+from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from dpstats.data.parameters import check_level, check_privacy_parameters, check_real
+from dpstats.data.parameters import check_level, check_privacy_parameters
 from dpstats.data.rows import Rows
 from dpstats.data.schema import Categories, Column, Schema
-from dpstats.data.values import as_int64
+from dpstats.data.undeclared import LEFT_OUT, empty_groups_note
 from dpstats.errors import refuse
-from dpstats.groups.comparisons import Differences
-from dpstats.groups.ratios import place_of_group
-from dpstats.inference.discovered_counts import FoundCounts, NormalNoise
+from dpstats.groups.comparisons import Differences, combine_limits
+from dpstats.groups.group_points import (
+    ROWS,
+    GroupQuantilesPlan,
+    Numbers,
+    group_quantiles_plan,
+    read_group_points,
+    release_group_points,
+)
+from dpstats.groups.ratios import list_pairs, place_of_group
 from dpstats.inference.error_distributions import chosen_limits
 from dpstats.inference.estimates import Estimates
+from dpstats.inference.figures import draw_boxes, plain
 from dpstats.inference.results import list_some
 from dpstats.lattice.rounding import rows_that_count
-from dpstats.privacy.guarantee import PrivacyGuarantee, quotient_up
-from dpstats.privacy.stages import Choice, Stage
-from dpstats.quantiles.grid import Grid, GridPlan, OneColumn, check_grid, check_sizes
-from dpstats.quantiles.halving import group_rank_errors, group_windows, least_group_distances, offset_ranks
+from dpstats.quantiles.grid import OneColumn, check_grid, check_sizes
+from dpstats.quantiles.quantile import check_fractions
 from dpstats.quantiles.quantile_plan import (
-    CROWDED,
-    ESCAPED,
-    HIGH,
-    LEAST_SCALE,
-    LOW,
-    POINT,
-    POINTS,
     REGULAR,
-    SPARE,
     TIED,
-    WIDER,
-    Target,
-    rank_of,
 )
 from dpstats.release.estimator import fitted, parameters
-from dpstats.release.groups import nested_reach
-from dpstats.release.noise import check_scale
-from dpstats.release.session import Part, Released, Session
-
-# Plans, and ranks that follow from the released sizes of groups
-
-ROWS = "rows of each group"
-_LEAST_SHARE = 0.1
-"""Least part of epsilon that counts the rows of the groups."""
-_SURE = 2.0
-"""How many standard deviations fewer and more rows than counted the ranks allow for."""
-_COUNT_TAIL = 0.1
-"""Part of the error probability for the number of rows of a group that was found."""
-_MIDDLE = 0.5
-_MOST_ROWS = 1 << 40
-"""Part of the difference from its counted number of rows that a group's ranks follow."""
-Numbers = NDArray[np.float64]
-
-
-class Aims(NamedTuple):
-    """The targets of a group of a counted size, by rising rank, and the number of rows that was counted."""
-
-    anchor: int
-    targets: tuple[Target, ...]
-
-    @property
-    def kinds(self) -> set[int]:
-        """The kinds of points that are reported."""
-        return {target.kind for target in self.targets}
-
-    @property
-    def ranks(self) -> tuple[int, ...]:
-        """The ranks that the points aim at."""
-        return tuple(target.rank for target in self.targets)
-
-    def places(self, chosen: Any) -> dict[int, int]:
-        """Return the places of the limits and the point, by kind."""
-        ordered = np.sort(np.asarray(chosen)).tolist()
-        return {target.kind: place for target, place in zip(self.targets, ordered, strict=True)}
-
-
-@dataclass(frozen=True)
-class GroupQuantilesPlan(GridPlan):
-    """The plan of a `GroupQuantiles`.
-
-    Attributes
-    ----------
-    groups : tuple
-        The declared groups.
-    q : float
-    grid : Grid
-        The public points that are chosen among.
-    each : int
-        Number of points that are chosen in each group: the limits of an interval, a point, or both.
-    confidence_level : float or None
-    missing : {"error", "drop"}
-    threshold : float, optional
-        The least released number of rows of a group, if groups are not declared. Its noise is then conditioned
-        (`FoundCounts`).
-    """
-
-    groups: tuple[Any, ...]
-    q: float
-    grid: Grid
-    each: int
-    confidence_level: float | None
-    missing: str
-    threshold: float | None = None
-
-    @property
-    def choice(self) -> Choice:
-        """The stage that chooses points."""
-        stage = self.stages[-1]
-        assert isinstance(stage, Choice)
-        return stage
-
-    @property
-    def rank_scale(self) -> float:
-        """The scale of the choice, in rows."""
-        return self.choice.scale_steps / 2
-
-    @property
-    def rank_error(self) -> float:
-        """Standard deviation of the error of a chosen rank, if rows are evenly spaced."""
-        count = self.noise(ROWS).std * abs(self.q - _MIDDLE)
-        return float(np.max(np.hypot(count, group_rank_errors(self.each, self.rank_scale).std)))
-
-    @property
-    def count_std(self) -> float:
-        """Standard deviation of the noise in the number of rows of a group."""
-        return float(np.max(self.noise(ROWS).std))
-
-    @property
-    def least_rows(self) -> int:
-        """The least number of counted rows at which a group has an estimate and both limits of its interval."""
-        return _least_rows(self)
-
-    @property
-    def crowded_rows(self) -> int:
-        """The number of rows of a group below which coverage may be below the level."""
-        return math.ceil(min(self.rank_error / (CROWDED * min(self.q, 1 - self.q)), _MOST_ROWS))
-
-    def aims(self, anchor: int) -> Aims:
-        """Return the ranks for a group with this counted number of rows."""
-        return _aims(self, anchor)
-
-    def aim(self, rows: int, each: int) -> tuple[int, ...]:
-        """Return the ranks for a counted number of rows, where this plan is about ``each`` rows at a time."""
-        near = self.aims(int(self.anchor(rows / each)))
-        of = [_MIDDLE if target.kind == SPARE else self.q for target in near.targets]
-        return tuple(
-            each * (target.rank - rank_of(q, near.anchor)) + rank_of(q, rows)
-            for target, q in zip(near.targets, of, strict=True)
-        )
-
-    def facts(self) -> dict[str, Any]:
-        """Return the facts of the plan other than its stages."""
-        return {
-            "groups": [str(group) for group in self.groups],
-            "q": self.q,
-            "rank_error": self.rank_error,
-            "least_rows": self.least_rows,
-            "step": self.grid.spacing,
-        }
-
-    def notes(self) -> list[str]:
-        """Return the facts as sentences."""
-        least, each = self.least_rows, self.n_samples / len(self.groups)
-        found = [f"standard deviation of a rank's error: about {self.rank_error:.3g} rows of each group"]
-        what = (
-            "an estimate" if self.confidence_level is None else "an estimate and both limits of an interval"
-        )
-        if least > each:
-            found.append(
-                f"warning: a group needs about {least:,} rows for {what}, and n/{len(self.groups)} = {each:.6g} is "
-                "fewer. More rows, a larger epsilon, fewer groups or a coarser step help."
-            )
-        else:
-            found.append(f"a group of about {least:,} rows or more has {what}")
-        return found
-
-    def __str__(self) -> str:
-        return "\n".join([super().__str__(), *(f"  {note}" for note in self.notes())])
-
-
-def group_quantiles_plan(
-    groups: tuple[Any, ...],
-    n: int,
-    q: float,
-    grid: Grid,
-    epsilon: float,
-    level: float | None,
-    missing: str,
-) -> GroupQuantilesPlan:
-    """Return the plan of the sizes of declared groups and of the points that are chosen in each.
-
-    A replaced row may leave one group and enter another. It moves two counts by one. It moves the utility of each of
-    the two groups by half a row, or the utility of its group by one row if it stays.
-    """
-    # This part of epsilon for the counts minimizes the error of a rank, for two chosen points. The variance is
-    # 8 (q - 1/2)^2/share^2 + 16/(1 - share)^2, over epsilon^2.
-    ratio = math.exp(math.log((q - _MIDDLE) ** 2 / 2) / 3) if q != _MIDDLE else 0.0
-    share = max(_LEAST_SHARE, ratio / (1 + ratio))
-    rows = check_scale(max(quotient_up(2, share * epsilon), LEAST_SCALE))
-    scale = max(quotient_up(4, (1 - share) * epsilon * (1 - 2.0**-50)), LEAST_SCALE)
-    each = _points_of_each(n / len(groups), q, scale / 2, level, grid.declared)
-    nested_reach(scale, each, grid.points)  # refuses a scale that is too wide
-    words = (
-        "{size} of {candidates:,} points, exponential mechanism of scale {scale:.6g} in half rows of a group"
-    )
-    stages = (
-        Stage(ROWS, "laplace", len(groups), 1.0, 2, rows),
-        Choice(POINTS, each * len(groups), 4, scale, grid.points, words=words),
-    )
-    return GroupQuantilesPlan(stages, PrivacyGuarantee(epsilon), n, 1, groups, q, grid, each, level, missing)
-
-
-def found_quantiles_plan(
-    count: Stage, threshold: float, n: int, q: float, grid: Grid, epsilon: float, level: float | None
-) -> GroupQuantilesPlan:
-    """Return the plan of the points of groups that were found by their noisy counts of rows.
-
-    ``count`` has the noise of a count before it is conditioned. The choice of the points costs epsilon.
-    """
-    scale = max(quotient_up(4, epsilon), LEAST_SCALE)
-    each = _points_of_each(n, q, scale / 2, level, grid.declared)
-    nested_reach(scale, each, grid.points)
-    words = "{size} of {candidates:,} points, exponential mechanism of scale {scale:.6g} in half rows"
-    choice = Choice(POINTS, each, 4, scale, grid.points, words=words, per_key=True)
-    return GroupQuantilesPlan(
-        (count, choice), PrivacyGuarantee(epsilon), n, 1, ("found",), q, grid, each, level, "drop", threshold
-    )
-
-
-def _points_of_each(n: float, q: float, scale: float, level: float | None, declared: bool) -> int:
-    """Return the number of points of a group: a separate point if it widens the interval by 1% at most."""
-    if level is None:
-        return 1
-    two, three = (group_rank_errors(size, scale).std ** 2 for size in (2, 3))
-    sampling = q * (1 - q) * n
-    return 3 if declared or sampling + three <= WIDER**2 * (sampling + two) else 2
-
-
-@lru_cache(maxsize=1 << 14)
-def _aims(plan: GroupQuantilesPlan, anchor: int) -> Aims:
-    """Return the ranks for a group of a counted size."""
-    # Distances from the bounds allow for fewer rows than counted, and those from the quantile for more.
-    q, size = plan.q, plan.each
-    if plan.threshold is not None:
-        return _found_aims(plan, anchor, plan.threshold)
-    margin = math.ceil(_SURE * plan.count_std)
-    few, most = max(anchor - margin, 2), min(anchor + margin, plan.n_samples)
-    targets = [Target(rank_of(q, few), POINT, 0)] if size != 2 else []
-    level = plan.confidence_level
-    if level is not None:
-        unknown = float(np.max(plan.noise(ROWS).scale)) * abs(q - _MIDDLE)
-        low, high = offset_ranks(q, most, size, plan.rank_scale, (1 - level) / 2, unknown, group_rank_errors)
-        # Ranks of more rows, moved to fewer. Rounding two ranks adds at most one.
-        change = rank_of(q, most) - rank_of(q, few)
-        targets.append(Target(-1 if low is None else low - change - 1, LOW, 0))
-        targets.append(Target(few + 1 if high is None else high - change + 1, HIGH, 0))
-    return _settle(plan, targets, few, anchor, rank_of(q, anchor) - rank_of(q, few))
-
-
-def _found_aims(plan: GroupQuantilesPlan, anchor: int, threshold: float) -> Aims:
-    """Return the ranks for a group that was found with this noisy count."""
-    # The rank of a group of N rows is r + (N - anchor)/2, and should be qN. The limits allow for all sizes N of an
-    # interval that holds given that the group was found.
-    q, size, level = plan.q, plan.each, plan.confidence_level
-    # Rounding must not put the count below the threshold.
-    counts = FoundCounts(
-        np.array([max(float(anchor), threshold + 0.5)]), NormalNoise(plan.count_std), threshold
-    )
-    low, high = counts.limits(_COUNT_TAIL * (1 - (level or 0.5)) / 2)
-    few, most = max(math.floor(low[0]), 2), max(min(math.ceil(high[0]), plan.n_samples), 2)
-    shifts = [(q - _MIDDLE) * n for n in (few, float(counts.sizes[0]), most)]
-    least, middle, largest = min(shifts), shifts[1], max(shifts)
-    targets = [Target(round(few / 2 + middle), POINT, 0)] if size != 2 else []
-    if level is not None:
-        tail = (1 - _COUNT_TAIL) * (1 - level) / 2
-        ends = offset_ranks(q, most, size, plan.rank_scale, tail, 0.0, group_rank_errors)
-        below, above = (None if end is None else end - rank_of(q, most) for end in ends)
-        targets += [
-            Target(-1 if below is None else math.floor(few / 2 + least) + below - 1, LOW, 0),
-            Target(few + 1 if above is None else math.ceil(few / 2 + largest) + above + 1, HIGH, 0),
-        ]
-    return _settle(plan, targets, few, anchor, anchor // 2 - few // 2)
-
-
-def _settle(plan: GroupQuantilesPlan, targets: list[Target], few: int, anchor: int, change: int) -> Aims:
-    """Return the targets for ``few`` rows that the bounds do not draw to them, with their ranks for the anchor."""
-    share = ESCAPED * (1 - (plan.confidence_level or 0.5)) / plan.each
-    least = least_group_distances(plan.each, plan.rank_scale, plan.grid.points, share)
-    kept = _drop_close_targets(targets, few, least)
-    moved = [t._replace(rank=anchor // 2 if t.kind == SPARE else t.rank + change) for t in kept]
-    return Aims(anchor, tuple(sorted(moved)))
-
-
-def _drop_close_targets(targets: list[Target], n: int, least: tuple[int, ...]) -> list[Target]:
-    """Return targets that the bounds do not draw to them: the others become spare points in the middle."""
-    # A lower limit near the upper bound moves inward, where it is still valid. So does an upper limit near the
-    # lower bound.
-    spare = Target(n // 2, SPARE, 0)
-    while True:
-        found = _nearest_failure(targets, n, least)
-        if found is None:
-            return targets
-        target, side, distance = found
-        if target.kind == SPARE:
-            return [spare] * len(targets)
-        inward = target.kind == LOW + HIGH - side and distance <= n
-        moved = target._replace(rank=n - distance if side == HIGH else distance)
-        targets = [t for t in targets if t != target] + [moved if inward else spare]
-
-
-def _nearest_failure(targets: list[Target], n: int, least: tuple[int, ...]) -> tuple[Target, int, int] | None:
-    """Return a target that is too near to a bound, the side of that bound, and the distance that it needs."""
-    for side in (HIGH, LOW):
-        ordered = sorted((n - t.rank if side == HIGH else t.rank, t) for t in targets)
-        for (distance, target), needed in zip(ordered, least, strict=True):
-            if distance < needed:
-                return target, side, needed
-    return None
-
-
-@lru_cache(maxsize=64)
-def _least_rows(plan: GroupQuantilesPlan) -> int:
-    wanted = {POINT} if plan.confidence_level is None else {LOW, HIGH}
-    unlimited = replace(plan, n_planned=_MOST_ROWS)
-
-    def enough(rows: int) -> bool:
-        return wanted <= unlimited.aims(rows).kinds
-
-    low, high = 1, 4
-    while high < _MOST_ROWS and not enough(high):
-        low, high = high, 2 * high
-    while high - low > 1:
-        middle = (low + high) // 2
-        low, high = (low, middle) if enough(middle) else (middle, high)
-    return high
-
-
-# The estimator
-
-_SHOWN = 6
+from dpstats.release.session import Released, Session
 
 
 @parameters
 class GroupQuantiles(OneColumn[GroupQuantilesPlan]):
-    """Private medians of declared groups, with intervals and differences.
+    """Private medians and other quantiles of declared groups, with intervals, differences and ratios.
 
-    Use this estimator to compare the medians, or another quantile, of a few groups. Each row is in one group, so
-    that all groups together cost as much as one. Bounds may be loose, as for `PrivateQuantile`. For means, use
-    `GroupMeans`.
+    Use this estimator to compare the medians, or other quantiles, of a few groups. Each row is in one group, so that
+    all groups together cost as much as one, and several quantiles are one release. Bounds may be loose, as for
+    `PrivateQuantile`. For means, use `GroupMeans`.
 
     Parameters
     ----------
-    q : float, default=0.5
-        The fraction of the quantile, in (0, 1).
+    q : float or sequence of float, default=0.5
+        The fraction of the quantile, in (0, 1), or of several, such as ``[0.25, 0.5, 0.75]``. These are chosen together
+        and sorted.
     groups : sequence
         Public, distinct labels of the groups; never read from the data. Rows with another label, and rows without
-        one, are ignored.
+        one, are left out.
     by : column name, optional
         Column of a data frame that contains the labels. ``fit(frame)`` then needs no ``y``.
     bounds : (low, high)
@@ -398,10 +87,10 @@ class GroupQuantiles(OneColumn[GroupQuantilesPlan]):
         Noisy number of rows of each group. It can be negative.
     counts_noise_std_ : float
         Standard deviation of the noise in ``counts_``.
-    quantile_ : ndarray of shape (n_groups,)
+    quantile_ : ndarray of shape (n_groups,), or (n_groups, m) of several quantiles
         A separately chosen point, or the middle of the interval if a point would widen intervals by more than 1%. NaN
         for a group with too few rows: ``plan_.least_rows`` says how many are needed.
-    low_, high_ : ndarray of shape (n_groups,)
+    low_, high_ : ndarray of the shape of quantile_
         Limits of the intervals. A limit is the bound if the rows do not support a better one. NaN without intervals.
     privacy_ : PrivacyGuarantee
         Guarantee of the fit, for neighboring datasets that differ in one row: its label and its entry. The number of
@@ -421,7 +110,8 @@ class GroupQuantiles(OneColumn[GroupQuantilesPlan]):
 
     **Intervals.** The limits aim at ranks beyond the rank of the quantile, as in `PrivateQuantile`.
 
-    **Differences.** Limits of a difference combine the limits of both groups (Zou and Donner 2008).
+    **Differences.** Limits of a difference combine the limits of both groups (Zou and Donner 2008). A ratio is a
+    difference of logarithms.
 
     References
     ----------
@@ -440,9 +130,13 @@ class GroupQuantiles(OneColumn[GroupQuantilesPlan]):
     >>> low, high = medians.difference("A", "B").confidence_interval()
     >>> bool(low[0] < np.exp(1.5) - np.exp(1.0) < high[0])
     True
+    >>> quartiles = GroupQuantiles([0.25, 0.5, 0.75], groups=["A", "B"], bounds=(0, 365), random_state=0)
+    >>> quartiles.fit(days, ward).quantile_.round(1)
+    array([[2.2, 4.4, 8.8],
+           [1.4, 2.7, 5.4]])
     """
 
-    q: float = 0.5
+    q: Any = field(default=0.5, kw_only=False)
     groups: Any = None
     by: Any = None
     bounds: Any = None
@@ -482,7 +176,7 @@ class GroupQuantiles(OneColumn[GroupQuantilesPlan]):
         """
         n = check_sizes(n_samples, n_features)
         epsilon, _ = check_privacy_parameters(self.epsilon, 0.0)
-        q = check_real("q", self.q, above=0, below=1)
+        q = tuple(sorted(check_fractions(self.q)))
         level = self.confidence_level
         if level is not None:
             level = check_level("confidence_level", level)
@@ -518,13 +212,28 @@ class GroupQuantiles(OneColumn[GroupQuantilesPlan]):
     def _report(self, released: Released, plan: GroupQuantilesPlan) -> None:
         self.groups_, self.counts_ = plan.groups, np.asarray(released[ROWS], dtype=np.float64)
         self.counts_noise_std_ = plan.count_std
-        self.quantile_, self.low_, self.high_ = read_group_points(released, plan)
+        parts = read_group_points(released, plan)
+        one = np.ndim(self.q) == 0
+        self.quantile_, self.low_, self.high_ = (part[:, 0] if one else part for part in parts)
 
     @property
     def _kind(self) -> tuple[str, str]:
         """The name of the estimate, and its fraction unless it is a median."""
         q = self.plan_.q
-        return ("median", "") if q == 0.5 else ("quantile", f"q = {q:g}")
+        return ("median", "") if q == (0.5,) else ("quantile", f"q = {', '.join(f'{one:g}' for one in q)}")
+
+    def _name_each(self, names: list[str]) -> tuple[str, ...]:
+        """Return names of the quantiles of each of these groups, or pairs."""
+        if self.quantile_.ndim == 1:
+            return tuple(names)
+        return tuple(f"{name}, q = {q:g}" for name in names for q in self.plan_.q)
+
+    def _label_each(self, labels: dict[str, list[Any]]) -> dict[str, list[Any]]:
+        """Return labels of the quantiles of each of these groups, or pairs."""
+        if self.quantile_.ndim == 1:
+            return labels
+        every, q = len(next(iter(labels.values()))), self.plan_.q
+        return {key: [one for one in each for _ in q] for key, each in labels.items()} | {"q": [*q] * every}
 
     def estimates(self) -> Estimates:
         """Return the quantiles with the intervals whose ends were chosen: they can be pickled without the estimator.
@@ -537,12 +246,12 @@ class GroupQuantiles(OneColumn[GroupQuantilesPlan]):
         return Estimates(
             points,
             None,
-            tuple(str(group) for group in self.groups_),
+            self._name_each([str(group) for group in self.groups_]),
             self._add_bounds(f"the {kind}{which and ' '}{which} of each group's population"),
             chosen_limits(points, self.low_, self.high_, plan.confidence_level),
             title=f"Private {kind}s of groups{which and ', '}{which}",
             header=kind,
-            labels={"group": list(self.groups_)},
+            labels=self._label_each({"group": list(self.groups_)}),
             facts=[
                 *self._first_facts(),
                 ("Rows of groups", f"{sizes} (noise: sd {self.counts_noise_std_:.3g})"),
@@ -563,42 +272,109 @@ class GroupQuantiles(OneColumn[GroupQuantilesPlan]):
         Returns
         -------
         Differences
-            ``estimate`` of shape (1,), and ``confidence_interval()`` at the estimator's level: the quantile of a minus
-            the quantile of b. There is no p-value. A value outside the interval of level 0.95 is rejected at level
-            0.05.
+            ``estimate`` of shape (m,), one for each quantile, and ``confidence_interval()`` at the estimator's level:
+            the quantile of a minus the quantile of b. There is no p-value. A value outside the interval of level 0.95
+            is rejected at level 0.05.
         """
+        return self._compare([self._pair(a, b)])
+
+    def ratio(self, a: Any, b: Any) -> Differences:
+        """Return the ratios of the quantiles of two groups, without additional privacy cost.
+
+        Parameters
+        ----------
+        a, b : labels of declared groups
+
+        Returns
+        -------
+        Differences
+            As for `difference`. The bounds must not be negative. A limit is infinite, or 0, if an interval has 0.
+        """
+        self._fitted()
+        if self.plan_.grid.low < 0:
+            raise refuse(
+                "bounds", given=self.bounds, allowed="0 or more for a ratio", remedy="Use difference."
+            )
+        return self._compare([self._pair(a, b)], "ratio", "/")
+
+    def pairwise(self, reference: Any = None) -> Differences:
+        """Compare the quantiles of all pairs of groups, or of every group with one, without additional privacy cost.
+
+        Parameters
+        ----------
+        reference : label of a declared group, optional
+            Compare every other group with it. Default: all pairs.
+
+        Returns
+        -------
+        Differences
+            As for `difference`, pairs first. Intervals are not simultaneous.
+        """
+        self._fitted()
+        return self._compare(list_pairs(self.groups_, reference))
+
+    def _pair(self, a: Any, b: Any) -> tuple[int, int]:
         self._fitted()
         i, j = place_of_group("a", a, self.groups_), place_of_group("b", b, self.groups_)
         if i == j:
             raise refuse("b", given=b, allowed="another group than a")
-        plan, kind = self.plan_, self._kind[0]
-        (x, y), (low_x, low_y), (high_x, high_y) = (
-            each[[i, j]] for each in (self.quantile_, self.low_, self.high_)
+        return i, j
+
+    def _compare(
+        self, pairs: list[tuple[int, int]], what: str = "difference", sign: str = "-"
+    ) -> Differences:
+        """Return the differences of the quantiles of some pairs of groups, or their ratios."""
+        plan, kind, count = self.plan_, self._kind[0], len(self.plan_.q)
+        places = np.array(pairs).T
+        points, lows, highs = (
+            [each[k].reshape(-1) for k in places] for each in (self.quantile_, self.low_, self.high_)
         )
-        if np.isfinite(x - y):
-            # Distances of limits from estimates add up as squares.
-            low = x - y - np.hypot(x - low_x, high_y - y)
-            high = x - y + np.hypot(high_x - x, y - low_y)
-        else:
-            # Without one of the estimates, take the furthest values that both intervals allow.
-            low, high = low_x - high_y, high_x - low_y
-        estimate = np.array([x - y])
+        estimate, low, high = combine_limits(points, lows, highs, sign == "/")
+        first, second = ([self.groups_[k] for k in each] for each in places)
+        notes = ["Intervals are not simultaneous."] * (len(pairs) * count > 1)
         return Differences(
             estimate,
             None,
-            (f"{self.groups_[i]} - {self.groups_[j]}",),
-            self._add_bounds(f"the difference of the populations' {kind}s"),
-            chosen_limits(estimate, np.array([low]), np.array([high]), plan.confidence_level),
-            title=f"Private difference of {kind}s",
-            header="difference",
-            labels={"first": [self.groups_[i]], "second": [self.groups_[j]], "column": [self._name]},
-            notes=self._assumptions(),
+            self._name_each([f"{a} {sign} {b}" for a, b in zip(first, second, strict=True)]),
+            self._add_bounds(f"the {what} of the populations' {kind}s"),
+            chosen_limits(estimate, low, high, plan.confidence_level),
+            title=f"Private {what} of {kind}s",
+            header=what,
+            labels=self._label_each({"first": first, "second": second, "column": [self._name] * len(pairs)}),
+            notes=[*self._assumptions(), *notes],
             simulated=self.privacy_.simulated,
         )
 
+    def plot(self, ax: Any = None, confidence_level: float | None = None, **style: Any) -> Any:
+        """Draw the quantiles with their intervals: three or more as box plots. Return the Axes.
+
+        A box reaches from the lowest quantile to the highest, or from the second to the last but one of five or more,
+        with whiskers to the outermost. Lines below it are the intervals.
+
+        Parameters
+        ----------
+        ax : matplotlib Axes, optional
+            Default: one of a new figure.
+        confidence_level : float, optional
+            The estimator's level, which is the only one.
+        **style
+            matplotlib's, of the intervals: ``Axes.errorbar``.
+        """
+        estimates = self.estimates()
+        if self.quantile_.ndim == 1 or len(self.plan_.q) < 3:
+            return estimates.plot(ax, confidence_level, **style)
+        interval = (
+            None if self.plan_.confidence_level is None else estimates.confidence_interval(confidence_level)
+        )
+        limits = None if interval is None else (interval.low, interval.high)
+        names = [str(group) for group in self.groups_]
+        found = draw_boxes(names, self.quantile_, limits, ax=ax, **style)
+        found.set_xlabel(plain(self._name))
+        return found
+
     def _notes(self) -> list[str]:
         plan = self.plan_
-        few = [str(group) for group, x in zip(self.groups_, self.quantile_, strict=True) if np.isnan(x)]
+        few = [str(g) for g, x in zip(self.groups_, self.quantile_, strict=True) if np.isnan(x).any()]
         notes = []
         if few:
             notes.append(
@@ -608,7 +384,14 @@ class GroupQuantiles(OneColumn[GroupQuantilesPlan]):
         if plan.confidence_level is not None:
             notes += self._assumptions()
             notes.append("Intervals are not simultaneous.")
-        notes.append("Rows with an undeclared label are ignored. Group sizes are private estimates.")
+        notes += empty_groups_note(
+            [
+                g
+                for g, rows in zip(self.groups_, self.counts_, strict=True)
+                if rows < 2 * self.counts_noise_std_
+            ]
+        )
+        notes.append(f"{LEFT_OUT} Group sizes are private estimates.")
         return notes
 
     def _assumptions(self) -> list[str]:
@@ -628,48 +411,3 @@ class GroupQuantiles(OneColumn[GroupQuantilesPlan]):
         tags = super().__sklearn_tags__()
         tags.target_tags.required = True
         return tags
-
-
-def release_group_points(places: Any, plan: GroupQuantilesPlan, session: Session) -> None:
-    """Release the points of a plan for the rows of each group, at sorted places of its grid."""
-    choose_group_points(places, session.add(ROWS, np.array([own.size for own in places])), plan, session)
-
-
-def choose_group_points(
-    places: Any, counts: Any, plan: GroupQuantilesPlan, session: Session, each: int = 1
-) -> None:
-    """Choose the points of a plan after the sizes of the groups. The plan is about ``each`` rows at a time."""
-    counted = as_int64(np.clip(np.rint(counts), 2 * each, plan.n_samples))
-    parts = []
-    for own, count in zip(places, np.moveaxis(counted, -1, 0), strict=True):
-        anchors, case = np.unique(count, return_inverse=True)
-        cases = [
-            group_windows(own, plan.aim(anchor, each), anchor, plan.grid.steps, each)
-            for anchor in anchors.tolist()
-        ]
-        parts.append(Part(cases, case.reshape(-1)))
-    session.choose(POINTS, parts)
-
-
-def read_group_points(released: Released, plan: GroupQuantilesPlan) -> tuple[Numbers, Numbers, Numbers]:
-    """Return the point of each group, and the limits of its interval."""
-    grid, count = plan.grid, len(plan.groups)
-    points, low, high = np.full((3, count), np.nan)
-    if plan.confidence_level is not None:
-        low[:], high[:] = grid.low, grid.high
-    # Rows are within half a step of where they were, unless the step is theirs.
-    half = 0.0 if grid.declared else grid.spacing / 2
-    chosen = np.reshape(released[POINTS], (count, plan.each))
-    for k, anchor in enumerate(plan.anchor(released[ROWS]).tolist()):
-        found = {
-            kind: float(grid.values(place)) for kind, place in plan.aims(anchor).places(chosen[k]).items()
-        }
-        if POINT in found:
-            points[k] = found[POINT]
-        elif LOW in found and HIGH in found:
-            points[k] = (found[LOW] + found[HIGH]) / 2
-        if LOW in found:
-            low[k] = max(found[LOW] - half, grid.low)
-        if HIGH in found:
-            high[k] = min(found[HIGH] + half, grid.high)
-    return points, low, high

@@ -5,6 +5,7 @@ Proof: docs/intervals/groups.md.
 
 from __future__ import annotations
 
+import itertools
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -257,6 +258,23 @@ def place_of_group(name: str, group: Any, groups: tuple[Any, ...]) -> int:
     if place < 0:
         raise refuse(name, given=group, allowed=f"a declared group ({list_some([*map(repr, groups)])})")
     return place
+
+
+def list_pairs(groups: tuple[Any, ...], reference: Any = None) -> list[tuple[int, int]]:
+    """Return the positions of all pairs of groups, or of every other group with the reference.
+
+    Examples
+    --------
+    >>> from dpstats.groups.ratios import list_pairs
+    >>> list_pairs(("a", "b", "c")), list_pairs(("a", "b", "c"), "b")
+    ([(0, 1), (0, 2), (1, 2)], [(0, 1), (2, 1)])
+    """
+    if len(groups) < 2:
+        raise refuse("groups", got=f"{len(groups)}", allowed="at least two to be compared")
+    if reference is None:
+        return list(itertools.combinations(range(len(groups)), 2))
+    last = place_of_group("reference", reference, groups)
+    return [(place, last) for place in range(len(groups)) if place != last]
 
 
 # Discovered groups: intervals given that a group was found

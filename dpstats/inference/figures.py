@@ -132,6 +132,55 @@ def place_bars(values: Any, low: Any, high: Any) -> tuple[Numbers, Numbers, list
     return middle, np.maximum([middle - ends[0], ends[1] - middle], 0.0), np.flatnonzero(known).tolist()
 
 
+def draw_boxes(
+    labels: Sequence[str],
+    quantiles: Any,
+    limits: tuple[Any, Any] | None = None,
+    *,
+    ax: Any = None,
+    **style: Any,
+) -> Any:
+    """Draw three quantiles or more of each label as a box with whiskers, and their intervals as lines below it.
+
+    Parameters
+    ----------
+    labels : sequence of str
+        One for each row of the plot, from above.
+    quantiles : array of shape (rows, m)
+        Increasing. The inner ones are the box, and of five or more the outermost ones end its whiskers. A row with NaN
+        has neither a box nor intervals: these would be as wide as the bounds.
+    limits : pair of arrays of that shape, optional
+        Limits of the intervals.
+    ax : matplotlib Axes, optional
+        Default: the Axes of a new figure.
+    **style
+        matplotlib's, of ``Axes.errorbar``.
+    """
+    values = np.asarray(quantiles, dtype=np.float64)
+    size = values.shape[1]
+    ax = axes_or_new(ax, figsize=(5.6, 1.0 + 0.62 * len(labels)))
+    places = np.arange(len(labels))[::-1]
+    known = np.asarray(~np.isnan(values).any(axis=1))
+    for place, row in zip(places[known], values[known], strict=True):
+        low, high = (row[1], row[-2]) if size >= 5 else (row[0], row[-1])
+        ax.barh(place, high - low, 0.36, low, facecolor="#c9daee", edgecolor=ESTIMATE, linewidth=1.0)
+        ax.vlines(row[size // 2], place - 0.18, place + 0.18, color=ESTIMATE, linewidth=2.2)
+        if size >= 5:
+            ax.hlines([place] * 2, [row[0], high], [low, row[-1]], color=ESTIMATE, linewidth=1.0)
+    if limits is not None:
+        shown = {"fmt": "o", "ms": 3, "capsize": 2, "lw": 1.0, "color": REFERENCE, **style}
+        for j in range(size):
+            middle, errors, marked = place_bars(*(part[known, j] for part in (values, *limits)))
+            # Intervals of neighboring quantiles may overlap, so each has its own line.
+            below = places[known] - 0.27 - 0.34 * j / size
+            ax.errorbar(middle, below, xerr=errors, markevery=marked, **shown)
+    notes = ("" if is_known else "\n(too few rows)" for is_known in known.tolist())
+    ax.set_yticks(places, [plain(label) + note for label, note in zip(labels, notes, strict=True)])
+    ax.set_ylim(-0.75, len(labels) - 0.6)
+    ax.grid(axis="x", alpha=0.25)
+    return ax
+
+
 def forest(
     labels: Sequence[str],
     names: Sequence[str],

@@ -15,8 +15,9 @@ from numpy.typing import NDArray
 
 from dpstats.data.columns import DISCOVER, check_labels, cut_units, in_order, truths
 from dpstats.data.opening import Tally, open_source
-from dpstats.data.parameters import check_choice, check_integer, check_privacy_parameters
+from dpstats.data.parameters import check_integer, check_privacy_parameters
 from dpstats.data.schema import Bins, Categories, Column, Schema, Undeclared
+from dpstats.data.undeclared import drops_undeclared, refuse_undeclared
 from dpstats.data.values import as_int64
 from dpstats.errors import refuse, refuse_data
 from dpstats.inference.discovered_counts import FoundCounts
@@ -62,9 +63,9 @@ class Histogram(Mechanism):
     neighbors : {"replace_one", "add_or_remove"} or Neighbors, default="replace_one"
         Neighboring datasets. Replacing a row moves two counts by one each (l1 2, l2 sqrt 2). Adding or removing a row
         moves a single count by one; the number of rows is then private, and may be 0.
-    unknown : {"error", "drop"}, default="error"
-        Treatment of a row in no category or bin, or that cannot be a category (a list): raise an error
-        (which reveals that there was one), or drop it. With bins, a non-numeric row always raises an error.
+    unknown : {"drop", "error"}, default="drop"
+        Treatment of a row in no category or bin, or that cannot be a category (a list): leave it out, or raise an
+        error, which reveals that there was one. With bins, a non-numeric row always raises an error.
     max_rows : int, optional
         Public largest number of rows of a unit that count, such as a person with several rows. The guarantee is then
         for a unit with all its rows. ``release`` needs the units. Noise is proportional to ``max_rows``. Of a unit
@@ -119,7 +120,7 @@ class Histogram(Mechanism):
         *,
         bins: Any = None,
         neighbors: Any = "replace_one",
-        unknown: str = "error",
+        unknown: str = "drop",
         max_rows: int | None = None,
         called: str = "unit",
         random_state: Any = None,
@@ -135,7 +136,7 @@ class Histogram(Mechanism):
         self._categories: Categories | Bins | None = None
         if not self._discovers:
             self._categories = Categories(categories) if bins is None else Bins(bins)
-        self._unknown = check_choice("unknown", unknown, ["error", "drop"])
+        self._drops = drops_undeclared(unknown)
         epsilon, delta = check_privacy_parameters(epsilon, delta)
         relation = parse_neighbors(neighbors)
         self._most = max_rows
@@ -268,13 +269,8 @@ class Histogram(Mechanism):
         levels = self._categories
         assert levels is not None
         counts, n_rows = self._count(data, units, levels)
-        if self._unknown == "error" and counts[-1]:
-            raise refuse_data(
-                "data",
-                got=f"a value outside the declared {levels.kind}",
-                allowed=f"hold declared {levels.kind} only",
-                remedy="Declare it, or give unknown='drop'.",
-            )
+        if counts[-1] and not self._drops:
+            raise refuse_undeclared("data", levels.kind)
         return count_steps(self._stage, counts[:-1], n_rows), n_rows
 
 
@@ -310,7 +306,6 @@ class Count(Histogram):
             epsilon,
             delta,
             neighbors=neighbors,
-            unknown="drop",
             max_rows=max_rows,
             called=called,
             random_state=random_state,

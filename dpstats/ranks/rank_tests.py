@@ -16,6 +16,7 @@ from sklearn.utils.validation import check_is_fitted
 from dpstats.data.parameters import check_choice, check_integer, check_real, check_simulations
 from dpstats.data.rows import Rows
 from dpstats.data.schema import Categories, Column, Schema
+from dpstats.data.undeclared import LEFT_OUT, refuse_undeclared
 from dpstats.errors import refuse, refuse_data
 from dpstats.inference.estimates import Estimates
 from dpstats.inference.noisy_counts import CountNoise
@@ -230,6 +231,10 @@ class RankTest(HasResult[RankTestResult], PrivateEstimator[RankPlan], ABC):
             raise refuse_data("X", got="at least one NaN or infinite entry", allowed="finite")
         return table.X[:, 0], table.groups
 
+    def _describe_undeclared(self, plan: RankPlan) -> str:
+        """Return the treatment of rows with an undeclared label as text; "" if they raise an error."""
+        return ""
+
     def _report(self, released: Released, plan: RankPlan) -> None:
         _, alternative, name, null = self._asked()
         self.statistic_ = float(released[STATISTIC][0])
@@ -245,7 +250,7 @@ class RankTest(HasResult[RankTestResult], PrivateEstimator[RankPlan], ABC):
             float(np.asarray(plan.noise(STATISTIC).std)),
             self.privacy_,
             self.n_simulations,
-            about_missing(plan.missing),
+            " ".join(filter(None, (about_missing(plan.missing), self._describe_undeclared(plan)))),
         )
 
 
@@ -372,6 +377,9 @@ class GroupRankTest(RankTest):
             raise refuse("groups", allowed="given: the public labels of the groups")
         return Categories(self.groups, "groups")
 
+    def _describe_undeclared(self, plan: RankPlan) -> str:
+        return LEFT_OUT if plan.missing == "drop" else ""
+
     def _schema(self) -> Schema:
         return Schema(
             missing=self.missing,
@@ -383,9 +391,7 @@ class GroupRankTest(RankTest):
         values, codes = self._values(rows)
         assert codes is not None
         if (codes < 0).any():
-            raise refuse_data(
-                "y", got="at least one label outside them, or missing", allowed="hold declared groups only"
-            )
+            raise refuse_undeclared("y", "groups", "missing='drop'")
         if plan.public_sizes and tuple(np.bincount(codes, minlength=len(plan.sizes))) != plan.sizes:
             raise refuse_data("y", allowed=f"have the public sizes that were declared, {plan.sizes}")
         return values, codes

@@ -14,6 +14,7 @@ from sklearn.utils.validation import check_is_fitted
 from dpstats.data.parameters import check_flag, check_level, check_real
 from dpstats.data.rows import Rows, check_codes
 from dpstats.data.schema import Column, Schema
+from dpstats.data.undeclared import LEFT_OUT
 from dpstats.data.values import quiet
 from dpstats.errors import InvalidParameter, refuse, refuse_data
 from dpstats.inference.error_distributions import ErrorDistribution
@@ -550,7 +551,7 @@ class Regression(HasEstimates, PrivateEstimator[SomePlan], ABC):
         check_is_fitted(self)
         formula = getattr(self, "formula_", None)
         if formula is not None and not isinstance(X, np.ndarray):
-            X = formula.predictors(X, check_codes(self.missing_codes))
+            X = formula.predictors(X, check_codes(self.missing_codes), self.missing == "drop")
         # A model without columns needs the number of rows only.
         rows = read_again(self, X).whole().X if self.coef_.size else np.empty((len(X), 0))
         if self.missing == "error":
@@ -632,6 +633,9 @@ class Regression(HasEstimates, PrivateEstimator[SomePlan], ABC):
         ]
         if sentence := about_missing(self.plan_.missing):
             notes.append(sentence)
+            # Levels are declared by a formula. An estimator that has them as ``factors`` has its own note.
+            formula = getattr(self, "formula_", None)
+            notes += [LEFT_OUT] * (formula is not None and formula.has_factors)
         unknown = [name for name, hidden in zip(self._names(), self._hidden, strict=True) if hidden]
         if self.plan_.is_lost(getattr(self, "_counted", self.plan_.n_samples)):
             notes.append(

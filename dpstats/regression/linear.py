@@ -16,6 +16,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from dpstats.data.parameters import check_choice, check_privacy_parameters
 from dpstats.data.schema import Categories, Schema
+from dpstats.data.undeclared import LEFT_OUT
 from dpstats.data.values import quiet
 from dpstats.errors import InvalidParameter, attempt, refuse, show_names
 from dpstats.inference.error_distributions import Limits, ScoreErrors, Tail
@@ -657,7 +658,7 @@ class PrivateLinearRegression(LeastSquares[RegressionPlan]):
         coding = self._fitted_coding
         if coding is None:
             return []
-        notes = ["Rows with an undeclared or missing label of a factor add nothing to the fit."]
+        notes = [LEFT_OUT] * (getattr(self, "formula_", None) is None)
         fit, cells = self._found.path.fit, coding.shown
         clips = ", ".join(
             f"{cell} {clip / fit.scale:.1f}"

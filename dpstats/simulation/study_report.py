@@ -269,7 +269,7 @@ def draw_rates(table: RateTable, ax: Any = None, **style: Any) -> Any:
             low, high = rate.theory - rate.tolerance, rate.theory + rate.tolerance
             axis.fill_betweenx([i - 0.3, i + 0.3], low, high, color="0.85", zorder=1)
         arms = [[rate.slope - float(rate.interval.low)], [float(rate.interval.high) - rate.slope]]
-        look = {"fmt": "o", "ms": 4, "capsize": 2, "color": _COLORS[0], "zorder": 3, **style}
+        look = {"fmt": "o", "ms": 4, "capsize": 2, "color": COLORS[0], "zorder": 3, **style}
         axis.errorbar([rate.slope], [i], xerr=np.minimum(arms, 1e6), **look)
     names = [plain(" ".join(filter(None, (rate.estimator, rate.parameter)))) for rate in table.rates]
     axis.set_yticks(range(len(names)), names)

@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpstats.data.parameters import check_level
+from dpstats.data.undeclared import LEFT_OUT, empty_groups_note
 from dpstats.errors import DPStatsError, refuse
 from dpstats.inference.error_distributions import ErrorDistribution, Limits, SelectedErrors, Tail
 from dpstats.inference.estimates import Estimates, HasEstimates
@@ -540,7 +541,10 @@ class CellAnswers(HasEstimates, Printed):
         if not hidden.any():
             return []
         listed = list_some([name for name, one in zip(names, hidden, strict=True) if one])
-        return [f"Noise only: {listed}. The number of rows with a value cannot be distinguished from 0."]
+        advice = " Check the spelling of the declared values." * bool(self.names)
+        return [
+            f"Noise only: {listed}. The number of rows with a value cannot be distinguished from 0.{advice}"
+        ]
 
     def records(self, confidence_level: float | None = None) -> list[dict[str, Any]]:
         """Return a mapping for each cell: its values, the answers, and their intervals (label_low, label_high)."""
@@ -659,6 +663,12 @@ class PrivateTable(HasEstimates, Printed):
 
     def _notes(self, known: bool) -> list[str]:
         notes = []
+        if self.names and self.method not in ("exact", "discovery"):
+            if known and self.measure.kind == "count":
+                hidden = self.values < max(2 * self.off.std * self.measure.spacing, HALF_ROW)
+                cells = zip(self.cells, hidden.tolist(), strict=True)
+                notes += empty_groups_note([show_cell(cell) for cell, is_hidden in cells if is_hidden])
+            notes.append(LEFT_OUT)
         if known:
             notes.append(
                 "The interval reflects privacy noise only. It covers the answer for these data, not for a population."

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from dpstats.data.values import as_int64
 from dpstats.errors import InvalidData, InvalidParameter, ScaleOutOfRange, refuse, refuse_data
-from dpstats.groups.group_quantiles import GroupQuantilesPlan, choose_group_points, release_group_points
+from dpstats.groups.group_points import GroupQuantilesPlan, choose_group_points, release_group_points
 from dpstats.privacy.guarantee import PrivacyGuarantee
 from dpstats.quantiles.quantile import choose_points, release_points
 from dpstats.release.session import Session

@@ -15,9 +15,10 @@ from itertools import pairwise
 import numpy as np
 from numpy.typing import NDArray
 
+from dpstats.data.undeclared import LEFT_OUT
 from dpstats.errors import ScaleOutOfRange
-from dpstats.groups.group_quantiles import ROWS as GROUP_ROWS
-from dpstats.groups.group_quantiles import (
+from dpstats.groups.group_points import ROWS as GROUP_ROWS
+from dpstats.groups.group_points import (
     GroupQuantilesPlan,
     found_quantiles_plan,
     group_quantiles_plan,
@@ -114,9 +115,8 @@ def quantiles_plan(
     assumed = PrivacyGuarantee(pure.epsilon * groups_moved)
     points: QuantilePlan | GroupQuantilesPlan
     if query.groups:
-        (q,) = quantiles.q
         cells = tuple(range(query.cells))
-        points = group_quantiles_plan(cells, n, q, quantiles.grid, assumed.epsilon, level, "drop")
+        points = group_quantiles_plan(cells, n, quantiles.q, quantiles.grid, assumed.epsilon, level, "drop")
     else:
         points = points_plan(n, quantiles.grid, tuple(sorted(quantiles.q)), assumed, level, "regular", "drop")
     stages = tuple(_add_row(stage, groups_moved) if query.added else stage for stage in points.stages)
@@ -127,7 +127,6 @@ def found_plan(query: Query, guarantee: PrivacyGuarantee, level: float | None) -
     """Return the plan of a quantile of each key that is found by its noisy count of rows."""
     quantiles = query.quantiles
     assert quantiles is not None
-    (q,) = quantiles.q
     first = replace(guarantee, epsilon=FOUND_SHARE * guarantee.epsilon)
     stage = plan_shares(Several((), ()).of_bits(DISCOVERY_BITS), first)
     rest = _find_rest(stage, guarantee)
@@ -135,7 +134,9 @@ def found_plan(query: Query, guarantee: PrivacyGuarantee, level: float | None) -
     moved = 2 if query.added else 1
     scale = stage.touched.scale_steps(stage.counts)
     count = Stage(GROUP_ROWS, "gaussian", 1, stage.counts.spacing, stage.row_steps, scale)
-    points = found_quantiles_plan(count, stage.threshold, MOST_ROWS, q, quantiles.grid, moved * rest, level)
+    points = found_quantiles_plan(
+        count, stage.threshold, MOST_ROWS, quantiles.q, quantiles.grid, moved * rest, level
+    )
     choice = _add_row(points.choice, moved) if query.added else points.choice
     return SQLQuantilesPlan((stage, choice), guarantee, query, points=points)
 
@@ -337,6 +338,7 @@ class QuantileAnswers(CellAnswers):
             notes.append(self.found.note)
         else:
             notes += self._note_noise_only(self.rows[:, None] < max(2 * self._rows_std, HALF_ROW))
+            notes += [LEFT_OUT] * bool(self.names)
         if np.isnan(self.values).any():
             notes.append(
                 "NaN: too few rows lie between the quantile and a bound for this epsilon. More rows, a larger epsilon "

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from scipy.optimize import brentq
 from scipy.special import ndtr, ndtri
 
+from dpstats.data.undeclared import LEFT_OUT
 from dpstats.inference.discovered_counts import FoundCounts
 from dpstats.inference.error_distributions import (
     ErrorDistribution,
@@ -525,6 +526,8 @@ class PrivateAnswers(CellAnswers):
             notes += self._note_noise_only(hidden)
         if self.found is not None:
             notes.append(self.found.note)
+        elif self.names:
+            notes.append(LEFT_OUT)
         if self.selected < 1:
             notes.append(SELECTED)
         if self.most_rows is not None:

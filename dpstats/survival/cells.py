@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from dpstats.data.parameters import check_integer
 from dpstats.data.rows import Table
 from dpstats.data.schema import Categories, Column, Schema, unit_codes
+from dpstats.data.undeclared import drops_undeclared, refuse_undeclared
 from dpstats.data.values import as_int64
 from dpstats.errors import refuse, refuse_data
 from dpstats.privacy.plan import ReleasePlan
@@ -55,7 +56,8 @@ class Cells:
     position_share : float
         Budget fraction of the positions inside the bins. 0: they are not counted.
     others : bool
-        Whether the last group is of rows with undeclared labels, which are refused otherwise.
+        Whether the last group is of rows with undeclared labels, which are refused otherwise. It keeps the number of
+        rows of the whole table public, and is in no result.
 
     Examples
     --------
@@ -79,6 +81,11 @@ class Cells:
     def n_bins(self) -> int:
         """Number of bins."""
         return len(self.edges) - 1
+
+    @property
+    def n_declared(self) -> int:
+        """Number of declared groups."""
+        return self.n_groups - self.others
 
     @property
     def size(self) -> int:
@@ -204,12 +211,7 @@ def checked_rows(table: Table, others: int | None = None) -> tuple[Floats, Steps
     if others is not None:
         groups = np.where(groups < 0, others, groups)
     if bool((groups < 0).any()):
-        raise refuse_data(
-            "labels",
-            got="at least one entry that is missing or not declared",
-            allowed="declared groups",
-            remedy="Declare it in groups (None is the label of missing entries).",
-        )
+        raise refuse_undeclared("labels", "groups")
     return times, codes, groups
 
 
@@ -439,6 +441,7 @@ class SurvivalEstimator(PrivateEstimator[Plan], ABC):
     groups: Any
     censored: Any
     entry: Any
+    unknown: str
 
     _min_samples = 1
 
@@ -472,7 +475,8 @@ class SurvivalEstimator(PrivateEstimator[Plan], ABC):
         InvalidParameter
             If a parameter is outside its allowed range.
         InvalidData
-            If a time is negative or missing, an event or a group is not declared, or a subject has several rows.
+            If a time is negative or missing, an event is not declared, or a subject has several rows. With
+            ``unknown="error"``, if a group is not declared.
         BudgetExceeded
             If the budget cannot pay.
         """
@@ -497,6 +501,10 @@ class SurvivalEstimator(PrivateEstimator[Plan], ABC):
         if self.unit is not None:
             columns.append(Column("units", self.unit, None, "unit", distinct_units))
         return Schema(None if self.time is None else (self.time,), tuple(columns))
+
+    def _has_others(self) -> bool:
+        """Return whether rows of undeclared groups are in the table, as a group that is in no result."""
+        return drops_undeclared(self.unknown) and self.groups is not None
 
     def _event_kinds(self) -> Categories:
         """Return the declared values of an event: censored first, then the causes."""

@@ -58,7 +58,7 @@ class ComparesCurves(HasEstimates, SurvivalEstimator[TablePlan]):
     def _places(self, group: Any) -> list[int]:
         """Return the positions of a group, or of all."""
         check_is_fitted(self)
-        return list(range(self.plan_.cells.n_groups)) if group is None else [self._place("group", group)]
+        return list(range(self.plan_.cells.n_declared)) if group is None else [self._place("group", group)]
 
     def _place(self, name: str, label: Any, given: Any = None) -> int:
         """Return the position of a declared group. An entry of a container that is ``given`` is not shown."""
@@ -248,14 +248,16 @@ class ComparesCurves(HasEstimates, SurvivalEstimator[TablePlan]):
         )
 
     def pairwise_log_rank(
-        self, adjust: str = "holm", *, rho: float = 0.0, gamma: float = 0.0
+        self, adjust: str = "holm", *, reference: Any = None, rho: float = 0.0, gamma: float = 0.0
     ) -> dict[tuple[Any, Any], LogRankResult]:
-        """Compare all pairs of groups by log-rank tests.
+        """Compare all pairs of groups, or every group with one, by log-rank tests.
 
         Parameters
         ----------
         adjust : {"holm", "bonferroni", "none"}, default="holm"
             How p-values account for the number of pairs.
+        reference : label of a declared group, optional
+            Compare every other group with it. Default: all pairs.
         rho, gamma : float, default=0
             See `log_rank`.
 
@@ -278,6 +280,9 @@ class ComparesCurves(HasEstimates, SurvivalEstimator[TablePlan]):
         how = check_choice("adjust", adjust, [*_ADJUSTMENTS, "none"])
         labels = self._labels()
         pairs = list(itertools.combinations(labels, 2))
+        if reference is not None:
+            last = labels[self._place("reference", reference)]
+            pairs = [(label, last) for label in labels if label != last]
         tests = [self.log_rank(pair, rho=rho, gamma=gamma) for pair in pairs]
         pvalues = np.array([test.pvalue for test in tests])
         if how != "none":

@@ -13,13 +13,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpstats.data.parameters import (
-    check_choice,
     check_flag,
     check_level,
     check_privacy_parameters,
     check_real,
 )
 from dpstats.data.rows import Rows
+from dpstats.data.undeclared import LEFT_OUT, empty_groups_note
 from dpstats.errors import refuse
 from dpstats.inference.results import HasResult
 from dpstats.privacy.guarantee import PrivacyGuarantee
@@ -191,8 +191,8 @@ class LogRankTest(HasResult[LogRankResult], SurvivalEstimator[LogRankPlan]):
         gamma = 1 late differences.
     discrete : bool, default=False
         As for `PrivateSurvival`: True if events happen at the edges only.
-    unknown : {"error", "ignore"}, default="error"
-        What happens to rows of other labels: they are refused, or count in no comparison.
+    unknown : {"drop", "error"}, default="drop"
+        Treatment of rows with an undeclared label: they are left out of the comparison, or refused.
     epsilon : float, default=1.0
         Privacy parameter. Must be positive.
     delta : float, default=0.0
@@ -263,7 +263,7 @@ class LogRankTest(HasResult[LogRankResult], SurvivalEstimator[LogRankPlan]):
     censored: Any = 0
     entry: Any = None
     discrete: bool = False
-    unknown: str = "error"
+    unknown: str = "drop"
     epsilon: float = 1.0
     delta: float = 0.0
     random_state: Any = None
@@ -291,7 +291,7 @@ class LogRankTest(HasResult[LogRankResult], SurvivalEstimator[LogRankPlan]):
         rho, gamma = check_weights(self.rho, self.gamma)
         discrete = check_flag("discrete", self.discrete)
         edges = check_edges(self.horizon, self.edges, self.bins, _BINS, discrete)
-        others = check_choice("unknown", self.unknown, ["error", "ignore"]) == "ignore"
+        others = self._has_others()
         n_cells = len(groups) + others
         check_cells(len(edges) - 1, 1, n_cells)
 
@@ -302,7 +302,6 @@ class LogRankTest(HasResult[LogRankResult], SurvivalEstimator[LogRankPlan]):
             levels = levels_for(len(edges) - 1, 1, delta == 0, share, True)
 
             def made(cells: Cells) -> LogRankPlan:
-                cells = replace(cells, others=others)
                 items = [
                     replace(levels.integers(cells), share=FIRST_SHARE),
                     residual_integers(len(groups), cells.bits + _FINER, 1 - FIRST_SHARE),
@@ -312,7 +311,7 @@ class LogRankTest(HasResult[LogRankResult], SurvivalEstimator[LogRankPlan]):
                 return LogRankPlan(stages, guarantee, n, 1, cells=cells, groups=groups, rho=rho, gamma=gamma)
 
             found: LogRankPlan = finest_cells(
-                edges, 1, n_cells, made, discrete=discrete, position_share=share
+                edges, 1, n_cells, made, discrete=discrete, position_share=share, others=others
             )
             return found
 
@@ -428,11 +427,14 @@ class LogRankTest(HasResult[LogRankResult], SurvivalEstimator[LogRankPlan]):
 
     def _build_result(self, plan: LogRankPlan, reference: Reference, found: LogRankOutcome) -> LogRankResult:
         """Return the result of a fit, from its two releases."""
-        used = reference.weights[0] > 0
+        used, noise = reference.weights[0] > 0, float(np.sqrt(max(plan.least_squares.own.sum(), 1.0)))
         cells, last = reference.cells[0], int(used.nonzero()[0].max(initial=-1)) + 1
         notes: tuple[str, ...] = (
             "N, observed and expected are of the first stage. The test and O - E are of the second one.",
-            "The level is measured and not proved.",
+            f"The level is measured and not proved. {LEFT_OUT}",
+            *empty_groups_note(
+                [g for g, n in zip(plan.groups, cells.sum(axis=1), strict=True) if n < 2 * noise]
+            ),
             *crowding_notes(np.asarray(plan.cells.edges)[1:][reference.crowded[0]]),
             *assumptions(plan.cells),
         )
@@ -457,5 +459,5 @@ class LogRankTest(HasResult[LogRankResult], SurvivalEstimator[LogRankPlan]):
                 ("Privacy", str(self.privacy_)),
             ),
             notes=notes,
-            noise_std=float(np.sqrt(max(plan.least_squares.own.sum(), 1.0))),
+            noise_std=noise,
         )

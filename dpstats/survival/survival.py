@@ -19,6 +19,7 @@ from dpstats.data.parameters import (
 )
 from dpstats.data.rows import Rows
 from dpstats.data.schema import Categories
+from dpstats.data.undeclared import LEFT_OUT, empty_groups_note
 from dpstats.errors import refuse
 from dpstats.inference.error_distributions import usual_level
 from dpstats.inference.estimates import Estimates
@@ -60,8 +61,7 @@ class PrivateSurvival(ComparesCurves):
     Parameters
     ----------
     groups : sequence, optional
-        The labels of the groups: public, distinct and declared. They cost nothing: a subject is in one group. A row of
-        no declared group is refused.
+        The labels of the groups: public, distinct and declared. They cost nothing: a subject is in one group.
     by : column name, optional
         The column of a data frame that has the group of each row.
     time, event : column names, optional
@@ -87,6 +87,9 @@ class PrivateSurvival(ComparesCurves):
         Whether events happen at the edges only (at monthly visits, say). A row that is censored between two edges then
         counts as censored at the earlier one, and an event between two edges as at the later one. Curves are steps, and
         restricted means have no grid term.
+    unknown : {"drop", "error"}, default="drop"
+        Treatment of rows with an undeclared label: they are in no curve, or refused. Declare None to make a group of
+        the rows without a label.
     epsilon : float, default=1.0
         Privacy parameter. Must be positive.
     delta : float, default=0.0
@@ -172,6 +175,7 @@ class PrivateSurvival(ComparesCurves):
     censored: Any = 0
     entry: Any = None
     discrete: bool = False
+    unknown: str = "drop"
     epsilon: float = 1.0
     delta: float = 0.0
     random_state: Any = None
@@ -200,11 +204,11 @@ class PrivateSurvival(ComparesCurves):
         causes = self._event_kinds().values[1:]
         groups = None if self.groups is None else self._categories().values
         n_groups = 1 if groups is None else len(groups)
-        discrete = check_flag("discrete", self.discrete)
+        discrete, others = check_flag("discrete", self.discrete), self._has_others()
         bins = default_bins(n, epsilon, n_groups)
         edges = check_edges(self.horizon, self.edges, self.bins, bins, discrete)
         return self._smaller_noise(
-            lambda delta: survival_plan(n, edges, groups, causes, discrete, epsilon, delta),
+            lambda delta: survival_plan(n, edges, groups, causes, discrete, epsilon, delta, others),
             delta,
             lambda plan: plan.at_risk_std,
         )
@@ -217,7 +221,7 @@ class PrivateSurvival(ComparesCurves):
 
     def _report(self, released: Released, plan: TablePlan) -> None:
         self._table = table = SurvivalTable.from_release(plan, released[TABLE])
-        each = range(plan.cells.n_groups)
+        each = range(plan.cells.n_declared)
         start = first_edge(plan.cells)
         self.edges_ = table.edges[start:]
         self.survival_ = self._per_group([table.estimate(group)[start:] for group in each])
@@ -540,6 +544,7 @@ class PrivateSurvival(ComparesCurves):
             who = "" if self.plan_.groups is None else f" of {name}"
             size, std = self._size_of(place)
             if size < 2 * std:
+                notes += empty_groups_note([name]) if who else []
                 notes.append(
                     f"Warning: the number of rows{who} is not distinguishable from its noise (sd {std:.3g}). "
                     "Its curve is unknown. Use more rows, a larger epsilon or fewer groups."
@@ -563,7 +568,7 @@ class PrivateSurvival(ComparesCurves):
         notes += assumptions(self.plan_.cells)
         if self.plan_.groups is not None:
             notes.append(
-                "Intervals are not simultaneous. The sizes of groups are private, and n is with noise."
+                f"Intervals are not simultaneous. {LEFT_OUT} The sizes of groups are private, and n is with noise."
             )
         return notes
 
@@ -596,7 +601,7 @@ class PrivateSurvival(ComparesCurves):
 
 @picture_of.register
 def _draw(model: PrivateSurvival) -> tuple[str, Any] | None:
-    if model.plan_.cells.n_groups > _MOST_DRAWN:
+    if model.plan_.cells.n_declared > _MOST_DRAWN:
         return None
     return (
         "Survival curves with 95% simultaneous bands, and the numbers at risk with their noise.",

@@ -135,7 +135,7 @@ class TablePlan(CellsPlan):
         Returns
         -------
         array of shape (n_bins,)
-            1 beyond the usable range. Groups are taken to have n / n_groups rows each.
+            1 beyond the usable range. Declared groups are taken to have equal parts of all rows.
 
         Examples
         --------
@@ -150,7 +150,7 @@ class TablePlan(CellsPlan):
         start = first_edge(self.cells)
         alive = _heights("survival", survival, edges, start)
         free = np.ones_like(edges) if censoring is None else _heights("censoring", censoring, edges, start)
-        rows = self.n_samples / self.cells.n_groups
+        rows = self.n_samples / self.cells.n_declared
         expected = expected_cells(alive, free, discrete=self.discrete)
         others = np.zeros((self.cells.n_causes - 1) * self.cells.n_bins)
         cells = rows * np.insert(expected, self.cells.n_bins, others)
@@ -182,7 +182,7 @@ class TablePlan(CellsPlan):
 
     @property
     def _grouped(self) -> bool:
-        return self.cells.n_groups > 1
+        return self.groups is not None
 
     def notes(self) -> list[str]:
         """Return the facts as sentences."""
@@ -190,7 +190,7 @@ class TablePlan(CellsPlan):
         edges = np.asarray(self.cells.edges)
         half = 0.5 ** (edges[first_edge(self.cells) :] / edges[-1])
         width = self.expected_width(half)
-        each = f" of each group of n/{self.cells.n_groups}" if self._grouped else ""
+        each = f" of each group of n/{self.cells.n_declared}" if self._grouped else ""
         share = self.cells.position_share
         positions = f", positions inside them with {100 * share:g}% of the privacy" if share else ""
         notes = [
@@ -198,11 +198,11 @@ class TablePlan(CellsPlan):
             f"noise of the number at risk{each}: sd {std.min():.3g} to {std.max():.3g} {self.guarantee.units}",
             f"expected width of a 95% interval at the horizon, if half{each} survive to it: {width[-1]:.3g}",
         ]
-        rows = self.n_samples / self.cells.n_groups
+        rows = self.n_samples / self.cells.n_declared
         if rows < 4 * std.max():
             notes.append(
                 f"warning: groups of fewer than {4 * std.max():.0f} rows are not distinguishable from noise, and "
-                f"n/{self.cells.n_groups} is fewer. Use more rows, a larger epsilon or fewer groups."
+                f"n/{self.cells.n_declared} is fewer. Use more rows, a larger epsilon or fewer groups."
             )
         return notes
 
@@ -237,11 +237,12 @@ def finest_cells(
     *,
     discrete: bool = False,
     position_share: float = 0.0,
+    others: bool = False,
 ) -> Any:
     """Build from the cells with the finest steps for which noise can be drawn: a public choice."""
     for bits in _BITS:
         try:
-            return made(Cells(tuple(edges), n_causes, n_groups, bits, discrete, position_share))
+            return made(Cells(tuple(edges), n_causes, n_groups, bits, discrete, position_share, others))
         except ScaleOutOfRange:
             if not bits:
                 raise
@@ -301,13 +302,15 @@ def survival_plan(
     discrete: bool,
     epsilon: float,
     delta: float,
+    others: bool = False,
 ) -> TablePlan:
-    """Return the plan of releasing one table of n rows."""
-    n_groups = 1 if groups is None else len(groups)
+    """Return the plan of releasing one table of n rows; ``others``: with a group of the rows of undeclared labels."""
+    declared = 1 if groups is None else len(groups)
+    n_groups = declared + others
     check_cells(len(edges) - 1, len(causes), n_groups)
     m = len(edges) - 1
     # Positions inside the bins pay only where each of their sums has enough rows for its noise.
-    strength = n * noise_strength(epsilon, delta) / (n_groups * m)
+    strength = n * noise_strength(epsilon, delta) / (declared * m)
     share = 0.0 if discrete or strength < 50 else 0.05 if strength < 200 else 0.1
     levels = levels_for(m, len(causes), delta == 0, share)
 
@@ -317,7 +320,7 @@ def survival_plan(
         return TablePlan((stage,), guarantee, n, 1, cells=cells, groups=groups, causes=causes)
 
     plan: TablePlan = finest_cells(
-        edges, len(causes), n_groups, made, discrete=discrete, position_share=share
+        edges, len(causes), n_groups, made, discrete=discrete, position_share=share, others=others
     )
     return plan
 

@@ -16,14 +16,14 @@ from sklearn.utils.validation import check_is_fitted
 
 from dpstats.data.opening import Tally
 from dpstats.data.parameters import (
-    check_choice,
     check_integer,
     check_privacy_parameters,
     check_simulations,
 )
 from dpstats.data.rows import Rows
 from dpstats.data.schema import Categories, Schema
-from dpstats.errors import attempt, refuse, refuse_data
+from dpstats.data.undeclared import LEFT_OUT, drops_undeclared, empty_groups_note, refuse_undeclared
+from dpstats.errors import attempt, refuse
 from dpstats.inference.estimates import Estimates, HasEstimates
 from dpstats.inference.figures import ESTIMATE, new_figure, place_bars, plain
 from dpstats.inference.noisy_counts import CountNoise
@@ -57,12 +57,12 @@ class TablePlan(ReleasePlan):
     """The plan of a `ContingencyTable`: one count for every cell."""
 
     shape: tuple[int, ...] = field(repr=False)
-    unknown: str = field(repr=False)
+    drops: bool = field(repr=False)
 
     @property
     def counts_dropped(self) -> bool:
         """Whether the rows in no cell are counted too."""
-        return self.unknown == "drop" and not self.has_private_size
+        return self.drops and not self.has_private_size
 
     @property
     def cell_noise(self) -> CountNoise:
@@ -87,10 +87,10 @@ class ContingencyTable(ComparesGroups, HasEstimates, PrivateEstimator[TablePlan]
         Public levels of every attribute, at least two each, by name or in the order of the columns. Declare them; never
         read them off the data. An entry belongs to the level that it equals, as for `Histogram`. None or NaN is the
         level of the missing entries.
-    unknown : {"error", "drop"}, default="error"
-        Treatment of rows with an undeclared entry. "error" raises `InvalidData`, which reveals that such a row exists.
-        "drop" counts the row in no cell. The number of such rows is then released together with the cells, without
-        additional privacy cost, and proportions and tests describe the other rows.
+    unknown : {"drop", "error"}, default="drop"
+        Treatment of rows with an undeclared entry. "drop" leaves them out. Their number is released together with the
+        cells, without additional privacy cost, and proportions and tests describe the other rows. "error" raises
+        `InvalidData`, which reveals that such a row exists. The number of rows in the cells is then public.
     neighbors : {"replace_one", "add_or_remove"}, default="replace_one"
         Neighboring datasets. "add_or_remove": one row is added or removed. The number of rows is then private, and the
         Laplace noise has half the scale. Rows in no cell are not counted.
@@ -111,7 +111,7 @@ class ContingencyTable(ComparesGroups, HasEstimates, PrivateEstimator[TablePlan]
     counts_ : ndarray of shape (r_1, ..., r_k)
         Noisy counts as released. They are unbiased, and may be negative. At delta = 0 they are whole numbers.
     dropped_ : float
-        Noisy number of rows in no cell. 0 unless ``unknown="drop"``.
+        Noisy number of rows in no cell. 0 with ``unknown="error"``.
     noise_std_ : float
         Standard deviation of the noise of a cell.
     n_, n_noise_std_ : float
@@ -135,7 +135,7 @@ class ContingencyTable(ComparesGroups, HasEstimates, PrivateEstimator[TablePlan]
 
     * ``independence`` and ``goodness_of_fit`` simulate the whole release under the null hypothesis. A plain chi-square
       test of noisy counts rejects true null hypotheses far too often.
-    * ``confidence_interval`` over all cells has at least its nominal coverage for any n.
+    * ``confidence_interval`` over all cells has at least its nominal coverage for any n, with ``unknown="error"``.
     * Within groups, and for ``difference``, ``risk_ratio`` and ``odds_ratio``, intervals invert a score test. It
       includes the tails of the noise and the skewness of the binomial distribution. If noise hides a group, the
       interval contains all possible values.
@@ -164,7 +164,7 @@ class ContingencyTable(ComparesGroups, HasEstimates, PrivateEstimator[TablePlan]
     """
 
     levels: Any = None
-    unknown: str = "error"
+    unknown: str = "drop"
     neighbors: Any = "replace_one"
     epsilon: float = 1.0
     delta: float = 0.0
@@ -188,15 +188,14 @@ class ContingencyTable(ComparesGroups, HasEstimates, PrivateEstimator[TablePlan]
         d = len(kinds) if n_features is None else check_integer("n_features", n_features, at_least=1)
         if d != len(kinds):
             raise refuse("n_features", given=d, allowed=f"{len(kinds)}, one per attribute of levels")
-        unknown = check_choice("unknown", self.unknown, ["error", "drop"])
+        drops = drops_undeclared(self.unknown)
         epsilon, delta = check_privacy_parameters(self.epsilon, self.delta)
         shape = tuple(map(len, kinds))
-        counts_dropped = unknown == "drop" and not has_private_size(self)
-        size = math.prod(shape) + counts_dropped
+        size = math.prod(shape) + (drops and not has_private_size(self))
 
         def make_plan(delta: float) -> TablePlan:
             guarantee = PrivacyGuarantee(epsilon, delta, parse_neighbors(self.neighbors))
-            return TablePlan((count_stage(size, guarantee, CELLS),), guarantee, n, d, shape, unknown)
+            return TablePlan((count_stage(size, guarantee, CELLS),), guarantee, n, d, shape, drops)
 
         return self._smaller_noise(make_plan, delta, lambda plan: plan.cell_noise.std)
 
@@ -234,13 +233,8 @@ class ContingencyTable(ComparesGroups, HasEstimates, PrivateEstimator[TablePlan]
 
     def _read(self, rows: Rows, plan: TablePlan) -> Mapping[str, Any]:
         counts = Tally(plan.shape).of(rows)
-        if plan.unknown == "error" and counts[-1]:
-            raise refuse_data(
-                "X",
-                got="at least one entry outside them, or missing",
-                allowed="hold declared levels only",
-                remedy="Declare it (None is the level of missing entries), or give unknown='drop'.",
-            )
+        if counts[-1] and not plan.drops:
+            raise refuse_undeclared("X", "levels")
         return {CELLS: count_steps(plan.additive[0], counts[: plan.additive[0].size], rows.shape[0])}
 
     def _report(self, released: Released, plan: TablePlan) -> None:
@@ -310,12 +304,17 @@ class ContingencyTable(ComparesGroups, HasEstimates, PrivateEstimator[TablePlan]
             "Intervals account for sampling error and noise, and assume independent rows."
             + ("" if cells.total_noise is not None or axis is not None else " They are conservative."),
         ]
+        for k in range(cells.counts.ndim):
+            others = tuple(j for j in range(cells.counts.ndim) if j != k)
+            rows, std = cells.counts.sum(axis=others), noise.of(cells.counts.size // plan.shape[k]).std
+            levels = zip(cells.levels[k], rows.tolist(), strict=True)
+            notes += empty_groups_note([level for level, count in levels if count < max(2 * std, 0.5)])
         if len(found.names) < cells.counts.size:
             notes.append(
                 f"The table shows the first {first} of {cells.counts.size:,} cells. All are in counts_."
             )
         if dropped:
-            notes.append(f"Rows in no cell: {self.dropped_:g} (noisy). Proportions are of all other rows.")
+            notes.append(f"{LEFT_OUT} Their noisy number is {self.dropped_:g}.")
         digits = 0 if noise.law == "laplace" else 1
         counts = cells.counts.ravel()[:first]
         return replace(

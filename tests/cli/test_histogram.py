@@ -28,17 +28,17 @@ def test_it_is_the_mechanisms(folder: Path, frame: object, capsys: pytest.Captur
 def test_categories_are_words(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     Path("c.csv").write_text('a\nx\n1\n"u,v"\n1\n\n')
     given = ["histogram", "c.csv", "--column", "a", "--categories", '1,x,"u,v"', "--epsilon", "60"]
-    found = json_of([*given, "--unknown", "drop"], capsys)
+    found = json_of(given, capsys)
     assert {record["name"]: record["count"] for record in found["categories"]} == {"1": 2, "x": 1, "u,v": 1}
-    assert main([*given, "--unknown", "drop"]) == 0 and "Private counts" in capsys.readouterr().out
+    assert main(given) == 0 and "Private counts" in capsys.readouterr().out
 
 
 def test_bad_input_charges_nothing(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     for given, words in (
-        (["--column", "age", "--bins", "0", "1"], "declared bins only"),
+        (["--column", "age", "--bins", "0", "1", "--unknown", "error"], "declared bins only"),
         (["--column", "age", "--bins", "1", "0"], "increasing"),
         (["--column", "name", "--bins", "0", "1"], "an entry must be a number"),
-        (["--column", "name", "--categories", "x,y"], "declared categories only"),
+        (["--column", "name", "--categories", "x,y", "--unknown", "error"], "declared categories only"),
         (["--column", "name", "--categories", "x,x"], "distinct"),
         (["--bins", "0", "1"], "--column must be given once"),
     ):

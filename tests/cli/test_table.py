@@ -52,7 +52,7 @@ def test_one_attribute_and_an_order(people: str, capsys: pytest.CaptureFixture[s
 
 def test_the_empty_level_means_a_missing_entry(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (folder / "t.csv").write_text("region,x\n" + "North,1\n,1\n" * 50)
-    error = refused(["table", "t.csv", "--levels", "region=North,South", "--epsilon", "9"], capsys, 3)
+    error = refused(["table", "t.csv", "--levels", "region=North,South", "--unknown", "error"], capsys, 3)
     assert "or give --unknown drop" in error
     found = json_of(["table", "t.csv", "--levels", "region=North,", "--epsilon", "9"], capsys)
     assert [cell["levels"] for cell in found["cells"]] == [["North"], [""]]
@@ -61,8 +61,10 @@ def test_the_empty_level_means_a_missing_entry(folder: Path, capsys: pytest.Capt
 
 def test_rows_at_other_levels(people: str, capsys: pytest.CaptureFixture[str]) -> None:
     few = ["--levels", "plan=free,gold", "--levels", "well=1,0"]
-    assert "declared levels only" in refused(["table", people, *few, "--budget", "b.db"], capsys)
-    found = json_of(["table", people, *few, "--unknown", "drop", "--epsilon", "60"], capsys)
+    assert "declared levels only" in refused(
+        ["table", people, *few, "--unknown", "error", "--budget", "b.db"], capsys
+    )
+    found = json_of(["table", people, *few, "--epsilon", "60"], capsys)
     assert found["dropped"] == (pd.read_csv(people)["plan"] == "paid").sum()
 
 
@@ -79,5 +81,5 @@ def test_bad_input_charges_nothing(people: str, capsys: pytest.CaptureFixture[st
 
 def test_the_plan(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["plan", "table", "--rows", "50", *LEVELS]) == 0
-    assert "cells: 4 numbers, Laplace noise of scale 2" in capsys.readouterr().out
+    assert "cells: 5 numbers, Laplace noise of scale 2" in capsys.readouterr().out
     assert "must not be given" in failed(["plan", "table", "--rows", "50", "--columns", "2", *LEVELS], capsys)

@@ -188,7 +188,9 @@ OUTSIDE: dict[str, tuple[Callable[[Any], Any], int]] = {
         3,
     ),
     "levels of a table": (
-        lambda value: ContingencyTable(levels=[[0, 1, 2]] * 2, random_state=0).fit([[0, value]] * 9),
+        lambda value: ContingencyTable(levels=[[0, 1, 2]] * 2, unknown="error", random_state=0).fit(
+            [[0, value]] * 9
+        ),
         3,
     ),
     "rows of a domain": (

@@ -137,8 +137,8 @@ def bad_rows(n: int, d: int) -> dict[str, Any]:
 def test_refused_rows_are_not_shown(entry: Entry) -> None:
     options = entry.estimator.get_params()
     budget = PrivacyBudget(1000.0, 0.9, neighbors=entry.claim.neighbors)
-    missing = {"missing": "error"} if "missing" in options else {}
-    made = type(entry.estimator)(**{**options, **missing, "random_state": None, "budget": budget})
+    refusing = {name: "error" for name in ("missing", "unknown") if name in options}
+    made = type(entry.estimator)(**{**options, **refusing, "random_state": None, "budget": budget})
     found = outcomes(made, np.zeros((6, 1)))
     outcome = () if found is None else (found,)
     excused, bad = traits_of(entry).excused, bad_rows(6, width(entry))

@@ -129,7 +129,7 @@ def test_an_empty_group_has_the_bounds_and_is_named() -> None:
     made = GroupMeans(groups=[*GROUPS, "none"], bounds=(0, 20), random_state=1)
     model = made.fit(frame[["visits"]], frame["plan"])
     low, high = model.confidence_interval()
-    assert (high - low)[3, 0] > 15 and "Noise only: none" in str(model.summary())
+    assert (high - low)[3, 0] > 15 and "Noise only: 'none'" in str(model.summary())
     assert model.difference("free", "none").pvalue[0] > 0.05
 
 
@@ -271,7 +271,7 @@ def test_a_count_within_two_deviations_of_noise_is_a_limit(in_noise: float, hidd
     label = made.plot().get_yticklabels()[-1].get_text() + made.plot().get_yticklabels()[0].get_text()
     limit = (max(in_noise, 0) + 2) * made.counts_noise_std_
     assert (f"fewer than {limit:.0f} rows" in label) is hidden
-    assert any("Noise only: b." in note for note in made.summary().notes) is hidden
+    assert any("Noise only: 'b'." in note for note in made.summary().notes) is hidden
 
 
 def test_pairs_of_all_columns_hold_together_where_that_is_asked_for() -> None:
@@ -305,3 +305,29 @@ def test_a_group_that_noise_hides_has_no_mean() -> None:
     made = GroupMeans(groups=[0, 1], bounds=(50, 1000), random_state=2).fit(X, labels)
     assert np.isnan(made.means_[1, 0]) and np.isnan(made.estimate_[1, 0]) and made.means_[0, 0] > 50
     assert np.isnan(made.predict([1])[0, 0])
+
+
+def test_ratios_of_means() -> None:
+    frame = rows(20_000)
+    model = GroupMeans(groups=GROUPS, bounds=(0, 20), epsilon=10.0, random_state=0)
+    model.fit(frame[["visits"]], frame["plan"])
+    found = model.ratio(GROUPS[0], GROUPS[1])
+    assert found.estimate == pytest.approx(model.means_[0] / model.means_[1])
+    low, high = found.confidence_interval()
+    wide = found.confidence_interval(0.99)
+    assert wide.low[0] < low[0] < found.estimate[0] < high[0] < wide.high[0]
+    assert (found.pvalue[0] < 0.05) == (not low[0] <= 1 <= high[0])
+    below = GroupMeans(groups=GROUPS, bounds=(-1, 20), random_state=0).fit(frame[["visits"]], frame["plan"])
+    with pytest.raises(InvalidParameter, match="bounds must"):
+        below.ratio(GROUPS[0], GROUPS[1])
+
+
+def test_pairs_with_a_reference() -> None:
+    frame = rows(20_000)
+    model = GroupMeans(groups=GROUPS, bounds=(0, 20), random_state=0).fit(frame[["visits"]], frame["plan"])
+    found = model.pairwise(reference=GROUPS[0])
+    assert found.pairs == tuple((group, GROUPS[0]) for group in GROUPS[1:])
+    alone = model.difference(GROUPS[1], GROUPS[0])
+    assert found.estimate[0] == pytest.approx(alone.estimate) and found.pvalue[0] >= alone.pvalue
+    with pytest.raises(InvalidParameter, match="reference must"):
+        model.pairwise(reference="nobody")

@@ -10,7 +10,7 @@ import pytest
 
 from dpstats.errors import ScaleOutOfRange
 from dpstats.groups import GroupQuantiles
-from dpstats.groups.group_quantiles import ROWS, Aims, GroupQuantilesPlan, found_quantiles_plan
+from dpstats.groups.group_points import ROWS, Aims, GroupQuantilesPlan, found_quantiles_plan
 from dpstats.privacy import Stage
 from dpstats.quantiles.grid import check_grid
 from dpstats.quantiles.halving import binomial, group_rank_errors
@@ -90,7 +90,7 @@ def test_points_of_a_group_are_apart_from_the_bounds_or_spare() -> None:
 
 def test_places_are_those_of_the_sorted_ranks() -> None:
     aims = Aims(9, (Target(2, LOW, 0), Target(4, POINT, 0), Target(7, HIGH, 0)))
-    assert aims.places([30, 10, 20]) == {LOW: 10, POINT: 20, HIGH: 30}
+    assert aims.places([30, 10, 20]) == {(0, LOW): 10, (0, POINT): 20, (0, HIGH): 30}
     assert aims.ranks == (2, 4, 7)
 
 
@@ -114,8 +114,8 @@ def test_a_point_of_its_own_is_chosen_where_it_is_cheap() -> None:
 
 def test_a_scale_that_is_too_wide_for_found_groups_is_refused_in_the_plan() -> None:
     count, grid = Stage(ROWS, "laplace", 1, 1.0, 1, 10.0), check_grid((0, 1000), 1.0)
-    assert found_quantiles_plan(count, 40.0, 8000, 0.5, grid, 0.1, 0.95).choice.scale_steps == pytest.approx(
-        40.0
-    )
+    assert found_quantiles_plan(
+        count, 40.0, 8000, (0.5,), grid, 0.1, 0.95
+    ).choice.scale_steps == pytest.approx(40.0)
     with pytest.raises(ScaleOutOfRange, match="epsilon is too small for an exact selection"):
-        found_quantiles_plan(count, 40.0, 8000, 0.5, grid, 1e-4, 0.95)
+        found_quantiles_plan(count, 40.0, 8000, (0.5,), grid, 1e-4, 0.95)

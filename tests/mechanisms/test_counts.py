@@ -18,7 +18,7 @@ EDGES = [0.0, 1.0, 2.0, 4.0, 8.0]
 
 def test_densities_integrate_to_the_share_inside() -> None:
     x = np.random.default_rng(0).exponential(size=2000)
-    result = Histogram(bins=EDGES, epsilon=50.0, unknown="drop").release(x)
+    result = Histogram(bins=EDGES, epsilon=50.0).release(x)
     assert isinstance(result, DensityEstimate) and result.n_rows == 2000
     exact = np.histogram(x, EDGES)[0]
     assert result.counts.tolist() == exact.tolist()
@@ -65,7 +65,7 @@ def test_summary_has_densities() -> None:
 
 def test_bad_bins_and_bad_numbers_charge_nothing() -> None:
     budget = PrivacyBudget(1.0)
-    histogram = Histogram(bins=EDGES, epsilon=1.0, budget=budget)
+    histogram = Histogram(bins=EDGES, epsilon=1.0, unknown="error", budget=budget)
     for data in ([9.0], [np.nan], ["x"], [[1.0, 2.0]]):
         with pytest.raises(InvalidData):
             histogram.release(data)

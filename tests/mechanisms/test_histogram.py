@@ -114,15 +114,15 @@ def test_summary():
 
 def test_budget_and_unknown_values():
     budget = PrivacyBudget(1.0)
-    histogram = Histogram(["a", "b"], 1.0, budget=budget)
-    with pytest.raises(InvalidData, match="outside the declared categories"):
+    histogram = Histogram(["a", "b"], 1.0, unknown="error", budget=budget)
+    with pytest.raises(InvalidData, match="declared categories only"):
         histogram.release(["a", "secret"])
     assert budget.history() == ()
     histogram.release(["a", "b"])
     with pytest.raises(BudgetExceeded):
         histogram.release(["a", "b"])
     assert budget.spent == PrivacyGuarantee(1.0)
-    assert Histogram(["a"], 35.0, unknown="drop").release(["a", "b", None, math.nan]).counts.tolist() == [1]
+    assert Histogram(["a"], 35.0).release(["a", "b", None, math.nan]).counts.tolist() == [1]
 
 
 @pytest.mark.parametrize(
@@ -145,7 +145,7 @@ def test_bad_parameters(build, message):
 
 
 def test_bad_data_is_refused():
-    histogram = Histogram(["a", "b"], 1.0)
+    histogram = Histogram(["a", "b"], 1.0, unknown="error")
     for data in (
         "a",
         {"a": 1},
@@ -235,7 +235,7 @@ def test_counts_of_booleans():
 )
 def test_refusals_show_no_data(value, container):
     budget = PrivacyBudget(1.0)
-    for refuse in (Histogram(["a"], 1.0, budget=budget), Count(1.0, budget=budget)):
+    for refuse in (Histogram(["a"], 1.0, unknown="error", budget=budget), Count(1.0, budget=budget)):
         with pytest.raises(InvalidData) as caught:
             refuse.release(container([value, value]))
         assert caught.value.__context__ is None and caught.value.__cause__ is None

@@ -112,6 +112,14 @@ QUERIES = RNG.integers(0, 2, size=(6, 4))
 DOMAIN = {"a": [0, 1], "b": [0, 1]}
 CURVES = {"horizon": 4.0, "bins": 4, "groups": [0, 1, 2], **SEED}
 COUNTED = fit(X, np.floor(np.exp(Y / 2)))
+TRIAL = pd.DataFrame(
+    {"arm": LABELS, "x": X[:, 0], "old": (X[:, 1] > 0).astype(int), "days": np.floor(np.exp(Y / 2))}
+)
+COHORT = {
+    "x": {"mean": (-4.0, 4.0)},
+    "old": {"levels": [0, 1]},
+    "days": {"median": (0, 30), "step": 1},
+}
 
 ESTIMATORS: dict[str, Call] = {
     call.made.__name__: call
@@ -121,6 +129,7 @@ ESTIMATORS: dict[str, Call] = {
         Call(means.SparseMean, {"n_nonzero": 1, "clip": 4.0, "std": 1.0, "split": True, **SEED}, fit(X)),
         Call(means.PrivateVariance, BOUNDED, fit(X)),
         Call(means.CompleteCases, SEED, fit(HOLES[id(X)])),
+        Call(groups.CohortTable, {"groups": [0, 1, 2], "by": "arm", "columns": COHORT, **SEED}, fit(TRIAL)),
         Call(groups.GroupMeans, {"groups": [0, 1, 2], **BOUNDED}, fit(X, LABELS)),
         Call(groups.GroupQuantiles, {"groups": [0, 1, 2], **BOUNDED}, fit(X[:, 0], LABELS)),
         Call(groups.MeanPerRow, {"max_rows": 2, **BOUNDED}, fit(X, np.arange(N) // 3)),

@@ -17,7 +17,7 @@ from scipy.stats import binom
 
 from dpstats.errors import BudgetExceeded, DPStatsError, InvalidParameter
 from dpstats.groups import GroupQuantiles
-from dpstats.groups.group_quantiles import choose_group_points, found_quantiles_plan, group_quantiles_plan
+from dpstats.groups.group_points import choose_group_points, found_quantiles_plan, group_quantiles_plan
 from dpstats.inference.discovered_counts import FoundCounts, NormalNoise
 from dpstats.privacy import Choice, Discovery, OneOf, PrivacyBudget, PrivacyGuarantee, Stage, compose
 from dpstats.privacy.events import BoundedRange
@@ -406,7 +406,7 @@ def test_rows_of_the_plan_are_several_rows_of_the_data() -> None:
     )
     near = observed_plan(plan, 500)
     assert plan.aim(500, 1) == [target.rank for target in near.targets]
-    groups = group_quantiles_plan((0, 1), 1 << 20, 0.3, check_grid((0, 1), None), 1.0, 0.9, "drop")
+    groups = group_quantiles_plan((0, 1), 1 << 20, (0.3,), check_grid((0, 1), None), 1.0, 0.9, "drop")
     assert groups.aim(700, 1) == groups.aims(700).ranks
     for each in (4, 16):
         for made, one in ((plan.aim, near.targets), (groups.aim, groups.aims(500).targets)):
@@ -520,7 +520,7 @@ def test_intervals_of_found_groups_hold_for_all_sizes_of_their_counts(q: float) 
     """The rank of a limit must hold for each size that the noisy count of a found group leaves open."""
     noise, threshold = 12.0, 60.0
     count = Stage("rows of each group", "gaussian", 1, 1.0, 1, noise)
-    plan = found_quantiles_plan(count, threshold, 1 << 31, q, check_grid((0, 1), None), 2.0, 0.9)
+    plan = found_quantiles_plan(count, threshold, 1 << 31, (q,), check_grid((0, 1), None), 2.0, 0.9)
     law = group_rank_errors(plan.each, plan.rank_scale)
     for anchor in (61, 75, 400, 3000):
         low, high = (
@@ -590,7 +590,7 @@ def test_choices_about_units_count_in_their_rows(grouped: bool) -> None:
     places = np.arange(40)
     asked: tuple[Any, ...]
     if grouped:
-        plan = group_quantiles_plan((0, 1), 40, 0.5, grid, 1.0, None, "drop")
+        plan = group_quantiles_plan((0, 1), 40, (0.5,), grid, 1.0, None, "drop")
         asked = choose_group_points, [places, places], np.array([40.0, 40.0]), plan
     else:
         asked = (

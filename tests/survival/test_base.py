@@ -116,7 +116,7 @@ def test_unknown_events_are_refused_before_the_charge(wrong: float) -> None:
 
 def test_unknown_groups_and_repeated_subjects_are_refused_before_the_charge() -> None:
     refused(
-        {"groups": ["old"]},
+        {"groups": ["old"], "unknown": "error"},
         FRAME["week"],
         FRAME["arrest"],
         FRAME["arm"],

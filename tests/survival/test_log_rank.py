@@ -94,35 +94,37 @@ def test_bad_rows_are_refused_before_the_charge() -> None:
         ([1.0, 2], [1, 0], [0, 7]),
     ):
         with pytest.raises(InvalidData):
-            LogRankTest(groups=[0, 1], horizon=5.0, budget=budget).fit(times, events, y=labels)
+            LogRankTest(groups=[0, 1], horizon=5.0, unknown="error", budget=budget).fit(
+                times, events, y=labels
+            )
     assert budget.history() == ()
 
 
-def test_rows_of_other_labels_are_refused_or_ignored() -> None:
+def test_rows_of_other_labels_are_left_out_or_refused() -> None:
     rng = np.random.default_rng(0)
     n = 4000
     labels = rng.choice(["a", "b", "c", "d"], n)
     times, left = rng.exponential(2.0, n), rng.exponential(np.where(labels == "a", 1.0, 9.0))
     rows = np.minimum(times, left), times <= left
     given: dict[str, Any] = {"groups": ["a", "b"], "horizon": 5.0, "epsilon": 1e5, "random_state": 0}
-    test = LogRankTest(**given, unknown="ignore").fit(*rows, labels)
+    test = LogRankTest(**given).fit(*rows, labels)
     kept = np.isin(labels, ["a", "b"])
     alone = LogRankTest(**given).fit(*(part[kept] for part in rows), labels[kept])
     assert test.statistic_ == pytest.approx(alone.statistic_, abs=0.01)
     assert test.result_.n == pytest.approx(alone.result_.n, abs=0.1)
     assert test.plan_.cells.n_groups == 3 and test.plan_.n_samples == n
-    three = LogRankTest(**{**given, "groups": ["a", "b", "c"]}, unknown="ignore").fit(*rows, labels)
+    three = LogRankTest(**{**given, "groups": ["a", "b", "c"]}).fit(*rows, labels)
     assert three.result_.n.sum() == pytest.approx((labels != "d").sum(), abs=0.1)
     with pytest.raises(InvalidData, match="labels must"):
-        LogRankTest(**given).fit(*rows, labels)
+        LogRankTest(**given, unknown="error").fit(*rows, labels)
     with pytest.raises(InvalidParameter, match="unknown must"):
-        LogRankTest(**given, unknown="drop").plan(100)
+        LogRankTest(**given, unknown="ignore").plan(100)
 
 
 @pytest.mark.parametrize("n_groups", [2, 3])
 def test_a_row_of_another_label_moves_the_sums_no_further_than_declared(n_groups: int) -> None:
     groups = list(range(n_groups))
-    test = LogRankTest(groups=groups, horizon=3.0, bins=3, epsilon=5.0, unknown="ignore", random_state=0)
+    test = LogRankTest(groups=groups, horizon=3.0, bins=3, epsilon=5.0, random_state=0)
     plan = test.plan(600)
     rng = np.random.default_rng(0)
     some = rng.uniform(0, 4, 600), rng.random(600) < 0.5, rng.integers(n_groups + 1, size=600)

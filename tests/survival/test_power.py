@@ -25,7 +25,7 @@ def test_the_probabilities_of_a_row_are_those_of_exponential_times() -> None:
     assert rates[1, 0] - rates[0, 0] == pytest.approx(0.3 * np.log(0.5))
 
 
-@pytest.mark.parametrize("options", [{}, {"delta": 1e-6}, {"discrete": True}, {"unknown": "ignore"}])
+@pytest.mark.parametrize("options", [{}, {"delta": 1e-6}, {"discrete": True}, {"unknown": "error"}])
 def test_equal_groups_keep_the_level(options: dict[str, object]) -> None:
     plan = LogRankTest(groups=[0, 1], horizon=5.0, **options).plan(3000)
     found = simulate_pvalues(plan, 1.0, 0.5, 0.3, 0.5)

@@ -74,7 +74,7 @@ def test_the_level_holds_with_unequal_censoring(n: int, epsilon: float, delta: f
 @pytest.mark.parametrize("shares", [(0.9, 0.1), (0.4, 0.3, 0.2, 0.1)])
 def test_noise_that_exceeds_the_events_of_bins_moves_no_difference(shares: tuple[float, ...]) -> None:
     n, m, K, draws = 1700, 36, len(shares), 2000
-    plan = PrivateSurvival(horizon=1.0, bins=m, groups=range(K), epsilon=0.4).plan(n)
+    plan = PrivateSurvival(horizon=1.0, bins=m, groups=range(K), epsilon=0.4, unknown="error").plan(n)
     edges = np.linspace(0, 1, m + 1)
     each = expected_cells(np.exp(-0.07 * edges), np.exp(-0.5 * edges))
     exact = n * np.array(shares)[:, None] * each

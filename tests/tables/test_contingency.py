@@ -86,19 +86,19 @@ def test_rows_at_no_level() -> None:
     rows = [*ROWS, ("other", 0), ("free", None), ("free", 7)]
     budget = PrivacyBudget(100.0)
     with pytest.raises(InvalidData, match="declared levels only"):
-        exact(budget=budget).fit(rows)
+        exact(unknown="error", budget=budget).fit(rows)
     assert budget.history() == ()
-    made = exact(unknown="drop").fit(rows)
+    made = exact().fit(rows)
     assert made.counts_.tolist() == COUNTS and made.dropped_ == 3.0
     assert np.allclose(made.proportions(), np.array(COUNTS) / 65)
     assert np.all(made.confidence_interval().low <= np.array(COUNTS) / 65)
     assert made.independence(n_simulations=99).pvalue == 0.01
     assert made.goodness_of_fit(np.full((2, 3), 1 / 6), n_simulations=99).pvalue == 0.01
-    assert "Rows in no cell: 3" in str(made.summary())
+    assert "Rows with an undeclared label are left out. Their noisy number is 3." in made.summary().notes
     # Expected counts add up to the rows in cells, and not to all rows.
     assert made.independence(n_simulations=99).expected.sum() == pytest.approx(65)
     assert made.goodness_of_fit(np.full((2, 3), 1 / 6), n_simulations=99).expected.sum() == pytest.approx(65)
-    assert exact(levels={**LEVELS, "visits": [0, None]}, unknown="drop").fit(rows).counts_[0, 1] == 1
+    assert exact(levels={**LEVELS, "visits": [0, None]}).fit(rows).counts_[0, 1] == 1
 
 
 @pytest.mark.parametrize(
@@ -150,11 +150,11 @@ def test_a_budget_that_cannot_pay_refuses_before_the_rows_are_read() -> None:
 
 
 def test_plan_and_summary() -> None:
-    plan = ContingencyTable(levels=LEVELS, epsilon=0.5).plan(1000)
+    plan = ContingencyTable(levels=LEVELS, unknown="error", epsilon=0.5).plan(1000)
     assert plan.cell_noise.scale == 4.0 and plan.additive[0].size == 6
     assert plan.expected_error() == pytest.approx(6 * plan.cell_noise.variance)
-    assert ContingencyTable(levels=LEVELS, unknown="drop").plan(9).additive[0].size == 7
-    made = ContingencyTable(levels=LEVELS, random_state=0).fit(ROWS)
+    assert ContingencyTable(levels=LEVELS).plan(9).additive[0].size == 7
+    made = ContingencyTable(levels=LEVELS, unknown="error", random_state=0).fit(ROWS)
     text = str(made.summary())
     assert "free, 2" in text and "plan (2), visits (3)" in text and "not a private release" in text
     test = made.goodness_of_fit(np.full((2, 3), 1 / 6), n_simulations=99)
@@ -178,7 +178,7 @@ def test_a_relation_of_duckdb_is_a_table_of_labels() -> None:
 
 @pytest.mark.parametrize(
     ("options", "conservative"),
-    [({}, True), ({"unknown": "drop"}, False), ({"neighbors": "add_or_remove"}, False)],
+    [({"unknown": "error"}, True), ({}, False), ({"neighbors": "add_or_remove"}, False)],
     ids=str,
 )
 def test_only_intervals_with_a_public_total_are_called_conservative(

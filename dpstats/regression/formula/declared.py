@@ -18,6 +18,7 @@ from dpstats.data.columns import check_indexes, frame_of, in_memory, series_of
 from dpstats.data.parameters import check_integer, check_real, column_names
 from dpstats.data.rows import NO_CODES, MissingCodes, column_of
 from dpstats.data.schema import Categories
+from dpstats.data.undeclared import refuse_undeclared
 from dpstats.data.values import is_missing
 from dpstats.errors import InvalidParameter, refuse, refuse_data, show, show_names
 
@@ -336,14 +337,18 @@ def _check_shares(name: str, shares: Mapping[Any, Any]) -> float:
 class DeclaredTable:
     """The declared columns of private data. Each column is read at its first use.
 
+    With ``drop`` an undeclared level is missing. Otherwise it raises an error.
+
     Raises
     ------
     InvalidData
         If the data are not a table, or if a column is missing, cannot be read, or has a different length.
     """
 
-    def __init__(self, declared: Declared, data: Any, codes: MissingCodes = NO_CODES) -> None:
-        self._declared, self._read, self._missing = declared, open_table(data)[1], codes
+    def __init__(
+        self, declared: Declared, data: Any, codes: MissingCodes = NO_CODES, drop: bool = False
+    ) -> None:
+        self._declared, self._read, self._missing, self._drop = declared, open_table(data)[1], codes, drop
         self._length: int | None = None
         self.number = functools.cache(self._number)
         self.codes = functools.cache(self._codes)
@@ -370,19 +375,14 @@ class DeclaredTable:
 
     def _codes(self, name: str) -> NDArray[np.float64]:
         """Return the position of each row's level, NaN for a missing one without its own level."""
-        # Raise an error if a row has an undeclared level.
         levels = self._declared.levels[name]
         known = levels if any(map(is_missing, levels.values)) else Categories([*levels.values, None])
         what = f"data[{name!r}]"
         codes = known.codes(self._missing.clear_entries(what, self._read(name)), what)
         self._check_length(name, len(codes))
-        if (codes < 0).any():
-            raise refuse_data(
-                f"data[{show(name)}]",
-                got="at least one row in none of them (a missing category is a level if None is declared)",
-                allowed=f"one of its {len(levels)} declared levels in every row",
-            )
-        return np.where(codes < len(levels), codes, np.nan)
+        if (codes < 0).any() and not self._drop:
+            raise refuse_undeclared(f"data[{show(name)}]", "levels", "missing='drop'")
+        return np.where((codes >= 0) & (codes < len(levels)), codes, np.nan)
 
     def _check_length(self, name: str, length: int) -> None:
         if self._length not in (None, length):

@@ -369,12 +369,17 @@ class Formula:
         return found
 
     @property
+    def has_factors(self) -> bool:
+        """Whether a column depends on declared levels."""
+        return any(isinstance(part, Indicator) for column in self._columns for part in column.parts)
+
+    @property
     def two_valued(self) -> tuple[bool, ...]:
         """Whether each column is 0 or 1: an indicator of levels."""
         return tuple(all(isinstance(part, Indicator) for part in column.parts) for column in self._columns)
 
     def rows(
-        self, data: Any, codes: MissingCodes = NO_CODES
+        self, data: Any, codes: MissingCodes = NO_CODES, drop: bool = False
     ) -> tuple[NDArray[np.float64], NDArray[np.float64] | None]:
         """Return the design of a private table, and its response (None for a formula without one).
 
@@ -389,6 +394,8 @@ class Formula:
             Private rows. Only the columns that the formula names are read.
         codes : MissingCodes, optional
             Codes of missing entries.
+        drop : bool, default=False
+            Whether an undeclared level of a factor is missing. Otherwise it raises an error.
 
         Returns
         -------
@@ -399,28 +406,30 @@ class Formula:
         ------
         InvalidData
             If a column is missing or cannot be read, or if a row has an undeclared level of a factor. The error
-            reveals that such a row exists, but not its value. To avoid it, declare every level that may occur.
+            reveals that such a row exists, but not its value. To avoid it, set ``drop``.
         """
-        table = DeclaredTable(self._declared, data, codes)
+        table = DeclaredTable(self._declared, data, codes, drop)
         y = None if self._response is None else self._response.of(table).values
         return _matrix(self._columns, table), y
 
-    def predictors(self, data: Any, codes: MissingCodes = NO_CODES) -> NDArray[np.float64]:
+    def predictors(
+        self, data: Any, codes: MissingCodes = NO_CODES, drop: bool = False
+    ) -> NDArray[np.float64]:
         """Return the design as `rows` does, without the response. The table need not have a response column."""
         if not self._columns:
             first = next(iter(data.values()), ()) if isinstance(data, Mapping) else data
             return np.empty((len(first), 0))
-        return _matrix(self._columns, DeclaredTable(self._declared, data, codes))
+        return _matrix(self._columns, DeclaredTable(self._declared, data, codes, drop))
 
     def find_cells(self, most: int) -> FormulaCells | None:
         """Return the cells of the factors, or None if the design does not consist of factors and columns of numbers."""
         return find_cells(self._columns, self._declared, most)
 
     def split_rows(
-        self, cells: FormulaCells, data: Any, codes: MissingCodes = NO_CODES
+        self, cells: FormulaCells, data: Any, codes: MissingCodes = NO_CODES, drop: bool = False
     ) -> tuple[NDArray[np.float64], NDArray[np.float64] | None, NDArray[np.int64]]:
         """Return the columns of numbers of a private table, its response, and the code of the cell of each row."""
-        table = DeclaredTable(self._declared, data, codes)
+        table = DeclaredTable(self._declared, data, codes, drop)
         y = None if self._response is None else self._response.of(table).values
         numbers = [
             column for column, factor in zip(self._columns, cells.is_factor, strict=True) if not factor
@@ -624,10 +633,11 @@ class FormulaRows(Source):
     def read(self, schema: Schema, given: Mapping[str, Any] | None = None) -> Rows:
         _, named = open_table(self._data)
         beside: dict[str, Any] = {}
+        how = schema.codes, schema.missing == "drop"
         if self._cells is None:
-            X, response = self._formula.rows(self._data, schema.codes)
+            X, response = self._formula.rows(self._data, *how)
         else:
-            X, response, groups = self._formula.split_rows(self._cells, self._data, schema.codes)
+            X, response, groups = self._formula.split_rows(self._cells, self._data, *how)
             if schema.missing == "error" and (groups < 0).any():
                 raise refuse_data(
                     "data",

@@ -126,7 +126,7 @@ CALLS: dict[type, MechanismCall] = {
         _answers,
     ),
     Histogram: MechanismCall(
-        lambda **kw: Histogram(["a", "b"], 1.0, **kw),
+        lambda **kw: Histogram(["a", "b"], 1.0, unknown="error", **kw),
         "release",
         lambda n, rng: rng.choice(["a", "b"], size=n).tolist(),
         _categories,

@@ -153,20 +153,20 @@ class AddOrRemove(ContingencyTable):
 
 def levels_from_the_data(data: Dataset, rng: np.random.Generator, size: int) -> np.ndarray:
     """Planted bug: only combinations that some row has are cells; the others are 0, without noise."""
-    found = core(ContingencyTable(levels=LEVELS))(data, rng, size)
+    found = core(ContingencyTable(levels=LEVELS, unknown="error"))(data, rng, size)
     exact = np.bincount(np.ravel_multi_index(tuple(data.T), (2, 3)), minlength=6)
     return np.where(exact > 0, found, 0.0)
 
 
 def margins_for_free(data: Dataset, rng: np.random.Generator, size: int) -> np.ndarray:
     """Planted bug: margins with noise of their own beside the cells, charged as one table."""
-    both = [core(ContingencyTable(levels=LEVELS))(data, rng, size) for _ in range(2)]
+    both = [core(ContingencyTable(levels=LEVELS, unknown="error"))(data, rng, size) for _ in range(2)]
     return np.mean(both, axis=0)
 
 
 def exact_remainder(data: Dataset, rng: np.random.Generator, size: int) -> np.ndarray:
     """Planted bug: rows at no level are dropped, and how many are left is told as if it were public."""
-    found = core(ContingencyTable(levels=LEVELS, unknown="drop"))(data, rng, size)
+    found = core(ContingencyTable(levels=LEVELS))(data, rng, size)
     return np.column_stack([found, np.full(size, float((data >= 0).all(axis=1).sum()))])
 
 
@@ -177,7 +177,7 @@ def understated(name: str, estimator: ContingencyTable) -> Understated:
 
 def tables() -> Iterator[Entry]:
     for law, options in (("Laplace", {"epsilon": 1.0}), ("Gaussian", GAUSSIAN)):
-        given = {"levels": LEVELS, **options}
+        given = {"levels": LEVELS, "unknown": "error", **options}
         claim = options["epsilon"], options.get("delta", 0.0)
         estimator = ContingencyTable(**given)
         bugs = [("half the noise", core(TableHalfNoise(**given)), PAIR, 400_000)]
@@ -188,7 +188,7 @@ def tables() -> Iterator[Entry]:
                 ("margins for free", margins_for_free, PAIR, 400_000),
             ]
         yield _entry(f"contingency table, {law}", estimator, KINDS, PAIR, bugs, claim)
-    drop = ContingencyTable(levels=LEVELS, unknown="drop")
+    drop = ContingencyTable(levels=LEVELS)
     pair = rows((0, 0), (1, 1)), rows(OUTSIDE, (1, 1))
     bugs = [("how many are left is told", exact_remainder, pair, 20_000)]
     entry = _entry(
