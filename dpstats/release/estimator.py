@@ -452,7 +452,9 @@ class PrivateEstimator(Reported, BaseEstimator, Generic[Plan]):
         check_is_fitted(self)
         estimand, null = self._conclusions()
         parameters, _ = self._parameters
-        notes = self.summary().notes
+        summary = self.summary()
+        assumed = [f"{name} {text}." for name, text in summary.facts if name.endswith(("assume", "assumes"))]
+        notes = [*summary.notes, *assumed]
         return write_methods(
             type(self).__name__, self.plan_, self.privacy_, parameters, estimand, null, notes
         )
