@@ -95,8 +95,8 @@ class PrivateQuantile(OneColumn[QuantilePlan]):
         * "any": none. Noisy counts check the rows beyond each limit. A limit that fails its check is replaced by the
           bound. On rows without ties, intervals of quartiles at epsilon 1 are 1.4 and 1.1 times as wide (10,000 and
           100,000 rows). Intervals at 200 are the bounds.
-        * "auto": "any", if public sizes show that it costs at most a tenth of the width on rows without ties: at epsilon
-          1 from about 150,000 rows on. Otherwise "regular", which holds with ties if ``step`` is declared.
+        * "auto": "any", if public sizes show that it costs at most a tenth of the width on rows without ties: at
+          epsilon 1 from about 150,000 rows on. Otherwise "regular", which holds with ties if ``step`` is declared.
     method : {"auto", "joint", "halving"}, default="auto"
         Method for quantiles without intervals. "joint" chooses all at once. "halving" chooses the middle one
         first, then the others on either side. Many ties at a chosen point make higher quantiles too large.
