@@ -319,7 +319,7 @@ class UnitTotals:
         moved = (1 + theta) * exact + (1 + 1 / theta) * rounding
         return JointIntegers(TOTALS, blocks, math.inf, math.sqrt(d * moved) * _SAFE)
 
-    def of_units(self, sums: Steps, counts: Steps) -> dict[str, Steps]:
+    def contribute(self, sums: Steps, counts: Steps) -> dict[str, Steps]:
         """Return the contribution of each unit, given the sums in steps, of shape (units, d), and the row counts."""
         M, rows = self.largest, counts[:, None] << self.bits
         return {
@@ -380,7 +380,7 @@ class LaplaceUnitTotals:
         units = 2.0 if self.neighbors is Neighbors.REPLACE_ONE else 1.0
         return JointIntegers(TOTALS, blocks, units * d * M, math.inf)
 
-    def of_units(self, sums: Steps, counts: Steps) -> dict[str, Steps]:
+    def contribute(self, sums: Steps, counts: Steps) -> dict[str, Steps]:
         """Return the contribution of each unit, given the sums in steps, of shape (units, d), and the row counts."""
         M, rows = self.largest, counts[:, None] << self.bits
         low, high = rows - sums, rows + sums
@@ -444,5 +444,5 @@ def unit_sums(
     sums = np.stack(
         [as_int64(np.bincount(own, weights=column, minlength=n_units)) for column in steps.T], axis=1
     )
-    found = totals.of_units(sums, as_int64(np.bincount(own, minlength=n_units)))
+    found = totals.contribute(sums, as_int64(np.bincount(own, minlength=n_units)))
     return {name: values.sum(axis=0) for name, values in found.items()}

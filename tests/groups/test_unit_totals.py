@@ -104,7 +104,7 @@ def test_rounding_stays_inside_what_is_stated() -> None:
     item = totals.integers()
     counts = rng.integers(0, 4, 20_000)
     sums = np.clip(rng.integers(-48, 49, 20_000), -16 * counts, 16 * counts)
-    rows = totals.of_units(sums[:, None], counts)
+    rows = totals.contribute(sums[:, None], counts)
     units = {block.name: block.unit_steps for block in item.blocks}
     first, second = np.arange(10_000), np.arange(10_000, 20_000)
     moved = sum(((rows[name][first] - rows[name][second])[:, 0] / units[name]) ** 2 for name in rows)
@@ -115,7 +115,7 @@ def test_parts_of_units_add_up_to_their_rows_and_any_two_units_are_within_the_st
     totals = LaplaceUnitTotals(1, 3, 2)
     every = [(s, c) for c in range(4) for s in range(-4 * c, 4 * c + 1)]
     sums, counts = (np.array(part) for part in zip(*every, strict=True))
-    found = totals.of_units(sums[:, None], counts)
+    found = totals.contribute(sums[:, None], counts)
     parts = np.hstack([found[name] for name in (LOW, HIGH, LOW_SQUARED, BETWEEN, HIGH_SQUARED)])
     assert (parts >= 0).all()
     np.testing.assert_array_equal(parts.sum(axis=1), 8 * counts)  # half steps, also where squares are rounded

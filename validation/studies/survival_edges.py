@@ -45,7 +45,7 @@ CENSORING: dict[str, Curve] = {
     "uniform": lambda x: 1 - 0.52 * x,
     "at once": _at_once,
 }
-"""Proportions that are not censored. "at once": an eighth at each of four moments, just after quarters of the horizon."""
+"""Proportions that are not censored. "at once": an eighth at each of four moments, just after a quarter begins."""
 SIZES = [
     (n, epsilon, bins)
     for bins in (4, 12, 30)
