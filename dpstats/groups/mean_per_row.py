@@ -18,7 +18,7 @@ from dpstats.data.rows import Rows
 from dpstats.data.schema import Column, Schema, column_list
 from dpstats.errors import refuse
 from dpstats.groups.ratios import RatioEstimator, RatioPlan
-from dpstats.groups.units import TOTALS, Units, UnitTotals, unit_sums
+from dpstats.groups.units import TOTALS, LaplaceUnitTotals, Units, UnitTotals, unit_sums
 from dpstats.inference.reports import SIMULATED
 from dpstats.inference.results import Summary, significant
 from dpstats.lattice import BITS, BoxLattice
@@ -38,7 +38,7 @@ _EXAMPLE = 1000  # units
 
 
 @dataclass(frozen=True)
-class MeanPerRowPlan(RatioPlan[UnitTotals]):
+class MeanPerRowPlan(RatioPlan[UnitTotals | LaplaceUnitTotals]):
     """The plan of a `MeanPerRow`; ``n_planned`` is a number of units."""
 
     def mean_noise(self, n_rows: float) -> Floats:
@@ -112,7 +112,8 @@ class MeanPerRow(RatioEstimator[MeanPerRowPlan]):
     epsilon : float, default=1.0
         Privacy parameter for a unit with all its rows. Must be positive.
     delta : float, default=1e-6
-        Privacy parameter, in (0, 1).
+        Privacy parameter, in [0, 1). Of Laplace noise at delta = 0 and Gaussian noise, the plan takes the smaller, and
+        its guarantee says which. Laplace noise is smaller for few columns.
     random_state : None, int or numpy.random.Generator, default=None
         None draws exact noise. Any other value simulates noise: the result is then not private.
     budget : PrivacyBudget, optional
@@ -161,7 +162,7 @@ class MeanPerRow(RatioEstimator[MeanPerRowPlan]):
     >>> mean.mean_.round(2)
     array([3.])
     >>> print(mean.privacy_)
-    (epsilon = 1, delta = 1e-06), one person replaced [simulated noise, not a private release]
+    (epsilon = 1, delta = 0), one person replaced [simulated noise, not a private release]
     """
 
     columns: Any = None
@@ -196,13 +197,6 @@ class MeanPerRow(RatioEstimator[MeanPerRowPlan]):
         n, neighbors = check_size(self, n_samples), parse_neighbors(self.neighbors)
         d = check_integer("n_features", n_features, at_least=1)
         epsilon, delta = check_privacy_parameters(self.epsilon, self.delta)
-        if delta == 0:
-            raise refuse(
-                "delta",
-                given=self.delta,
-                allowed="greater than 0, because the noise is Gaussian",
-                remedy="With delta = 0 make one row of each unit (one_row_per_unit), and take ClippedMean.",
-            )
         if self.max_rows is None:
             raise refuse("max_rows", allowed="given: how many rows of a unit count, which is public")
         most = check_integer("max_rows", self.max_rows, at_least=1, at_most=_MOST_ROWS)
@@ -212,20 +206,29 @@ class MeanPerRow(RatioEstimator[MeanPerRowPlan]):
         word = self._word()
         region = Region.check(self.bounds, self.bounds_are, None, 0.0, d)
 
-        def made(bits: int) -> MeanPerRowPlan:
-            # A unit's sum has as many bits as an entry has elsewhere.
-            own = bits - math.ceil(math.log2(most))
-            lattice = BoxLattice.build(
-                region.clip, region.center, d, common=False, bits=own, ends=(region.low, region.high)
-            )
-            totals = UnitTotals(d, most, own, neighbors)
-            stages = additive_stages([totals.integers()], epsilon, delta, neighbors=neighbors)
-            guarantee = PrivacyGuarantee(epsilon, delta, neighbors, unit=word)
-            return MeanPerRowPlan(
-                stages, guarantee, n, d, region=region, lattice=lattice, totals=totals, missing=missing
+        def make_plan(delta: float) -> MeanPerRowPlan:
+            totals_of, guarantee = (
+                UnitTotals if delta else LaplaceUnitTotals,
+                PrivacyGuarantee(epsilon, delta, neighbors, unit=word),
             )
 
-        return made(BITS) if most > 2**4 else finest(made)
+            def made(bits: int) -> MeanPerRowPlan:
+                # A unit's sum has as many bits as an entry has elsewhere; its lower and upper parts have half steps.
+                own = bits - math.ceil(math.log2(most)) - (not delta)
+                lattice = BoxLattice.build(
+                    region.clip, region.center, d, common=False, bits=own, ends=(region.low, region.high)
+                )
+                totals = totals_of(d, most, own, neighbors)
+                stages = additive_stages([totals.integers()], epsilon, delta, neighbors=neighbors)
+                return MeanPerRowPlan(
+                    stages, guarantee, n, d, region=region, lattice=lattice, totals=totals, missing=missing
+                )
+
+            return made(BITS) if most > 2**4 else finest(made)
+
+        return self._smaller_noise(
+            make_plan, delta, lambda plan: np.hypot(plan.totals_noise.total, plan.totals_noise.count)
+        )
 
     def _schema(self) -> Schema:
         if self.unit is None and self.columns is not None:
@@ -287,7 +290,7 @@ class MeanPerRow(RatioEstimator[MeanPerRowPlan]):
                 f"{significant(self.rows_, self.rows_noise_std_)} (noise sd {self.rows_noise_std_:.3g})",
             ),
             *privacy_facts(self),
-            ("Noise", "Gaussian, exact curve"),
+            ("Noise", "Gaussian, exact curve" if self.privacy_.delta else "Laplace"),
         ]
         notes = [
             *[SIMULATED] * self.privacy_.simulated,

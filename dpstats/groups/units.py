@@ -320,7 +320,7 @@ class UnitTotals:
         moved = (1 + theta) * exact + (1 + 1 / theta) * rounding
         return JointIntegers(TOTALS, blocks, math.inf, math.sqrt(d * moved) * _SAFE)
 
-    def of_units(self, sums: Steps, counts: Steps) -> dict[str, Steps]:
+    def contribute(self, sums: Steps, counts: Steps) -> dict[str, Steps]:
         """Return the contribution of each unit, given the sums in steps, of shape (units, d), and the row counts."""
         M, rows = self.largest, counts[:, None] << self.bits
         return {
@@ -345,13 +345,83 @@ class UnitTotals:
         return Ratio(T, N, Q, X, R, noise, counts=False)
 
 
+LOW, HIGH, LOW_SQUARED, BETWEEN, HIGH_SQUARED = (
+    "lower parts not squared",
+    "upper parts not squared",
+    "squared lower parts",
+    "products of both parts",
+    "squared upper parts",
+)
+
+
+# The lower part l = (c - s)/2 and the upper part u = (c + s)/2 of a unit are at least 0, and add up to c. So do l^2,
+# 2 l u, u^2, l (1 - c) and u (1 - c), also after rounding: squares cost nothing in l1.
+@dataclass(frozen=True)
+class LaplaceUnitTotals:
+    """Totals of units of at most ``max_rows`` rows under Laplace noise: five parts of each column, which add up to c.
+
+    A column has 2^bits steps.
+    """
+
+    n_features: int
+    max_rows: int
+    bits: int
+    neighbors: Neighbors = Neighbors.REPLACE_ONE
+
+    @property
+    def largest(self) -> int:
+        """The most steps of all parts of a unit: its rows in half steps."""
+        return self.max_rows << self.bits + 1
+
+    def integers(self) -> JointIntegers:
+        """Return the integers of a stage that releases these totals, in parts of ``max_rows`` rows."""
+        d, M = self.n_features, self.largest
+        names = LOW, HIGH, LOW_SQUARED, BETWEEN, HIGH_SQUARED
+        blocks = tuple(Block(name, d, 1 / M, 1.0) for name in names)
+        units = 2.0 if self.neighbors is Neighbors.REPLACE_ONE else 1.0
+        return JointIntegers(TOTALS, blocks, units * d * M, math.inf)
+
+    def contribute(self, sums: Steps, counts: Steps) -> dict[str, Steps]:
+        """Return the contribution of each unit, given the sums in steps, of shape (units, d), and the row counts."""
+        M, rows = self.largest, counts[:, None] << self.bits
+        low, high = rows - sums, rows + sums
+        squared, product, other = low * low // M, low * high // M, high * high // M
+        return {
+            LOW: low - squared - product,
+            HIGH: high - product - other,
+            LOW_SQUARED: squared,
+            BETWEEN: 2 * product,
+            HIGH_SQUARED: other,
+        }
+
+    def noise(self, stage: JointStage) -> Noise:
+        """Return the noise of the totals: all parts have the same."""
+        scale = float(np.max(stage.noise_scale(stage.blocks[0])))
+        one, d = 2 * scale**2, self.n_features
+        count, square, spread = math.sqrt(5 * one / d), math.sqrt(3 * one), math.sqrt(3 * one / d)
+        total, cross = math.sqrt(4 * one), math.sqrt(2 * one)
+        return Noise(total, count, square, cross, spread, one / d, scale, d, 5)
+
+    def ratio(self, released: Any, noise: Noise) -> Ratio:
+        """Return the ratios of the released totals that estimate the means, of shape (..., n_features)."""
+        low, high, first, between, last = (
+            np.asarray(released[name], dtype=np.float64)
+            for name in (LOW, HIGH, LOW_SQUARED, BETWEEN, HIGH_SQUARED)
+        )
+        # Every column counts the same rows.
+        R = (first + between + last).mean(axis=-1, keepdims=True)
+        N = R + (low + high).mean(axis=-1, keepdims=True)
+        X = last - first
+        return Ratio(X + high - low, N, first - between + last, X, R, noise, counts=False)
+
+
 def unit_sums(
     X: NDArray[Any],
     codes: Steps,
     n_units: int,
     kept: NDArray[np.bool_],
     lattice: BoxLattice,
-    totals: UnitTotals,
+    totals: UnitTotals | LaplaceUnitTotals,
 ) -> dict[str, Steps]:
     """Return the exact totals of all units: each is cut to its ``max_rows`` rows before they are added up.
 
@@ -375,5 +445,5 @@ def unit_sums(
     sums = np.stack(
         [as_int64(np.bincount(own, weights=column, minlength=n_units)) for column in steps.T], axis=1
     )
-    found = totals.of_units(sums, as_int64(np.bincount(own, minlength=n_units)))
+    found = totals.contribute(sums, as_int64(np.bincount(own, minlength=n_units)))
     return {name: values.sum(axis=0) for name, values in found.items()}

@@ -237,16 +237,18 @@ class Noise:
     cross: float | Floats
     spread: float
     square_spread: float  # the covariance of Q's noise and R's
-    # 0 if the noise is normal. Otherwise T and N consist of Laplace variables of this scale, three per
-    # column. T is the third minus the first. N is the sum of all three, averaged over the columns.
+    # 0 if the noise is normal. Otherwise T and N consist of Laplace variables of this scale, an odd number per column:
+    # as many are at either end, and one is between. T is the last ones minus the first ones. N is the sum of all,
+    # averaged over the columns.
     laplace: float = 0.0
     columns: int = 1  # how many columns N is averaged over
+    parts: int = 3  # how many Laplace variables a column has
 
     @property
     def rows(self) -> RowsNoise:
         """The noise of N."""
         d = self.columns
-        return RowsNoise(self.count, (self.laplace / d,) * 3 * d if self.laplace else ())
+        return RowsNoise(self.count, (self.laplace / d,) * self.parts * d if self.laplace else ())
 
     def scales(self, value: Floats) -> tuple[list[Floats], Floats]:
         """Return the scales of the Laplace variables in T - m N, and the variance of the normal remainder.
@@ -254,8 +256,9 @@ class Noise:
         The noise in N from other columns has many small parts: it is approximated as normal.
         """
         b, share = self.laplace, np.asarray(value) / self.columns
-        rest = 3 * (self.columns - 1) * 2 * (b * share) ** 2
-        return [b * np.abs(1 - share), b * np.abs(1 + share), b * np.abs(share)], rest
+        rest = self.parts * (self.columns - 1) * 2 * (b * share) ** 2
+        ends = [b * np.abs(1 - share), b * np.abs(1 + share)]
+        return [*ends * (self.parts // 2), b * np.abs(share)], rest
 
 
 @dataclass(frozen=True)

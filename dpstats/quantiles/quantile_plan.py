@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from dpstats.errors import ScaleOutOfRange
 from dpstats.privacy.events import BoundedRange
 from dpstats.privacy.guarantee import PrivacyGuarantee, quotient_up
 from dpstats.privacy.plan import largest_cost
@@ -51,6 +52,10 @@ ESCAPED = 0.2
 """Fraction of the stated error (of 1/2 without one) allowed for points drawn to a bound, in total."""
 WIDER = 1.01
 """How much wider intervals may be for points of their own."""
+
+_CHECKED = 2000
+CHEAP = 1.1
+"""How much wider intervals may be for any distribution, if the coverage is chosen by public sizes."""
 
 LOW, POINT, HIGH, SPARE = range(4)
 
@@ -178,6 +183,11 @@ class QuantilePlan(GridPlan):
             if q not in self.unseparated and self._rank_error(q) > CROWDED * min(q, 1 - q) * self.n_samples
         )
 
+    def _span(self, index: int) -> int:
+        """Return the number of ranks between the limits of a quantile."""
+        ranks = {target.kind: target.rank for target in self.targets if target.of == index}
+        return ranks.get(HIGH, self.n_samples) - ranks.get(LOW, 0)
+
     def facts(self) -> dict[str, Any]:
         """Return facts about the plan that its stages do not show, by name."""
         return {
@@ -249,6 +259,20 @@ def points_plan(
         unseparated,
         missing,
     )
+
+
+def cheap_coverage(
+    n: int, grid: Grid, q: tuple[float, ...], guarantee: PrivacyGuarantee, level: float | None
+) -> str:
+    """Return "any" if its intervals are hardly wider on rows without ties, and otherwise "regular"."""
+    # The least width of a check is the noise of its counts: below, its plan is not worth making.
+    if n * min(guarantee.epsilon, 1.0) < _CHECKED:
+        return "regular"
+    try:
+        one, other = (points_plan(n, grid, q, guarantee, level, kind) for kind in ("regular", "any"))
+    except ScaleOutOfRange:
+        return "regular"
+    return "any" if all(other._span(i) <= CHEAP * one._span(i) for i in range(len(q))) else "regular"
 
 
 def _observed_stage(epsilon: float, missing: str) -> tuple[tuple[Stage, ...], float]:

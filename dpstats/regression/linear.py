@@ -109,8 +109,8 @@ def _find_level(label: Any, levels: Categories, which: str) -> int:
 
 
 _HIDDEN, _HIDDEN_LEVEL = 1.0, 0.7
-"""Bias of a slope and of the intercept, in standard errors, that a note names: intervals of level 0.95 then cover 0.83
-and 0.89."""
+"""Bias of a slope and of the intercept, in standard errors, that a summary names: intervals of level 0.95 then cover
+0.83 and 0.89."""
 
 
 @parameters
@@ -214,8 +214,8 @@ class PrivateLinearRegression(LeastSquares[RegressionPlan]):
         slopes of a model without one, count each of them up to a threshold only.
     hidden_bias_ : float
         The largest bias of a slope that the noise can hide, in standard errors. Skewed residuals cause it, if their
-        skewness depends on the row or the model has no intercept. A note names it if it is above 1 and
-        ``uneven_`` is False.
+        skewness depends on the row or the model has no intercept. A line of the summary names it if it is above 1
+        and ``uneven_`` is False.
     condition_ : float
         Condition number of the released curvature, corrected for noise.
     scale_ : float
@@ -420,7 +420,7 @@ class PrivateLinearRegression(LeastSquares[RegressionPlan]):
                 f"A few residuals are far larger than the others. {counted} each of them up to a threshold, and may be "
                 "biased by more than intervals show. Check the rows with rare outcomes."
             )
-        elif self._first and self._hidden_level > _HIDDEN_LEVEL:
+        elif self.uneven_ and self._first and self._hidden_level > _HIDDEN_LEVEL:
             notes.append(
                 "The intercept assumes residuals that are no more skewed than exponential ones. Lognormal ones could "
                 f"bias it by {self._hidden_level:.1f} standard errors, which the noise can hide. Use more rows or a "
@@ -431,16 +431,6 @@ class PrivateLinearRegression(LeastSquares[RegressionPlan]):
                 "Residuals beyond the clipping threshold do not balance. They are skewed, or some rows were far from "
                 "the line after the first step. If they are skewed, slopes may be biased by more than their intervals "
                 "show. Consider transforming the outcome."
-            )
-        elif self.hidden_bias_ > _HIDDEN:
-            assumed = (
-                "Slopes assume that residuals are no more skewed for some rows than for others"
-                if self._first
-                else "Without an intercept, slopes assume that residuals are hardly skewed"
-            )
-            notes.append(
-                f"{assumed}. The noise can hide a bias of up to {self.hidden_bias_:.1f} standard errors. Use more rows "
-                "or a larger epsilon to check it."
             )
         return notes
 
@@ -475,8 +465,22 @@ class PrivateLinearRegression(LeastSquares[RegressionPlan]):
         return [
             ("Method", f"{by_levels}noisy Newton steps, whitened; bounded rows, clipped residuals"),
             ("Covariance", "robust (HC)" if self._robust else "nonrobust (residuals of one variance)"),
+            *self._assumed(),
             ("Condition of the design", f"{self.condition_:.3g} (released, whitened)"),
         ]
+
+    def _assumed(self) -> list[tuple[str, str]]:
+        """Return what is assumed of residuals, as lines of a summary: of most fits the release cannot show it."""
+        if self.uneven_:
+            return []
+        found, unseen = [], "noise can hide a bias of"
+        if self.hidden_bias_ > _HIDDEN:
+            skewed = "no more skewed for some rows than others" if self._first else "hardly skewed"
+            found += [("Slopes assume", f"residuals {skewed} ({unseen} {self.hidden_bias_:.1f} se)")]
+        if self._first and not self.peaked_ and self._hidden_level > _HIDDEN_LEVEL:
+            skewed = "no more skewed than exponential ones"
+            found += [("Intercept assumes", f"residuals {skewed} ({unseen} {self._hidden_level:.1f} se)")]
+        return found
 
     # Factors
 

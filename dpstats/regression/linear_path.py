@@ -71,7 +71,7 @@ _FALSE_ALARM = 0.01
 _LIKELY_PULL = 0.0005
 """Standard deviation of the pull of asymmetric tails on a slope, in scales, where the release shows none.
 
-It is small, so that intervals stay short: a note names the bias that the noise can hide. The pull of exponential
+It is small, so that intervals stay short: the summary names the bias that the noise can hide. The pull of exponential
 residuals whose sign is the sign of a normal column is 0.06."""
 _TAIL_VARIANCE = 0.2
 """Mean squared excess beyond 1.5 standard deviations, at most: 0.05 for normal and 0.17 for exponential residuals."""

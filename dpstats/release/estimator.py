@@ -462,7 +462,9 @@ class PrivateEstimator(Reported, BaseEstimator, Generic[Plan]):
         check_is_fitted(self)
         estimand, null = self._conclusions()
         parameters, _ = self._parameters
-        notes = self.summary().notes
+        summary = self.summary()
+        assumed = [f"{name} {text}." for name, text in summary.facts if name.endswith(("assume", "assumes"))]
+        notes = [*summary.notes, *assumed]
         if sources is not None and not (isinstance(sources, str) and sources.strip()):
             raise refuse("sources", given=sources, allowed="text, such as 'the protocol'")
         total = total.spent if isinstance(total, PrivacyBudget) else total

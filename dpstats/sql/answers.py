@@ -266,7 +266,7 @@ def exact_plan(query: Query, guarantee: PrivacyGuarantee) -> SQLPlan:
     return SQLPlan((), replace(guarantee, epsilon=0.0, delta=0.0), query)
 
 
-def public_plan(query: Query, moved: int, guarantee: PrivacyGuarantee) -> SQLPlan:
+def public_plan(query: Query, moved: int, guarantee: PrivacyGuarantee, budget: Any = None) -> SQLPlan:
     """Return the plan of an answer with a sensitivity of at most ``moved`` steps, for any private tables."""
     size = query.cells * query.measure.parts
     most = far = max(moved, 1)
@@ -282,7 +282,7 @@ def public_plan(query: Query, moved: int, guarantee: PrivacyGuarantee) -> SQLPla
 
     if not isinstance(query.measure, Several):
         return make_plan(0.0)
-    return smaller_noise(make_plan, guarantee.delta, lambda plan: plan.noise(ANSWER).std)
+    return smaller_noise(make_plan, guarantee.delta, lambda plan: plan.noise(ANSWER).std, budget)
 
 
 DISCOVERY_BITS = 28

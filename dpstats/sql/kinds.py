@@ -250,6 +250,8 @@ class Setting:
     data : Source
     tables : mapping of str to BaseTable
         Tables by original name.
+    budget : PrivacyBudget, optional
+        Its method decides between two distributions of noise.
     """
 
     promised: PrivacyGuarantee
@@ -260,6 +262,7 @@ class Setting:
     level: float | None
     data: Source
     tables: Mapping[str, BaseTable]
+    budget: Any = None
 
     @property
     def bare(self) -> PrivacyGuarantee:
@@ -412,7 +415,7 @@ class Public(Kind[Cells]):
 
     def _plan(self, query: Query) -> SQLPlan:
         times = self.setting.elastic(query, public=True).at_distance(0)
-        return public_plan(query, query.moved * times, self.setting.bare)
+        return public_plan(query, query.moved * times, self.setting.bare, self.setting.budget)
 
     def read(self, plan: SQLPlan) -> Cells:
         found = _by_cell(self.setting.data.run(*self._compile(plan).cells()), plan.query, 1)[0]
@@ -436,7 +439,7 @@ class CountedUnits(Public):
     """The number of units, each counted once."""
 
     def _plan(self, query: Query) -> SQLPlan:
-        return public_plan(query, 1, self.setting.bare)
+        return public_plan(query, 1, self.setting.bare, self.setting.budget)
 
     def explain(self) -> str:
         return f"{self.query.measure.kind}: 1, as a {self.setting.promised.unit} is counted once"

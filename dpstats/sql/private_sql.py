@@ -486,6 +486,7 @@ class PrivateSQL(Releasing):
             self._level,
             self._data,
             self._by_name,
+            self._budget,
         )
         return kind_of_query(query, setting)
 

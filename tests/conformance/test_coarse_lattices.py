@@ -106,7 +106,7 @@ def test_all_pairs_of_units_move_totals_by_no_more_than_declared(rows: int, bits
     units = []
     for count in range(rows + 1):
         for total in range(-(count << bits), (count << bits) + 1):
-            found = totals.of_units(np.array([[total]]), np.array([count]))
+            found = totals.contribute(np.array([[total]]), np.array([count]))
             units.append({name: np.ravel(value) for name, value in found.items()})
     most = max(measure_change(stage, first, second) for first, second in itertools.combinations(units, 2))
     assert most <= stated_sensitivity(stage)

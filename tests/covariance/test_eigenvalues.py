@@ -6,7 +6,13 @@ import numpy as np
 import pytest
 from scipy.stats import chi2
 
-from dpstats.covariance.principal_components import find_eigenvalues, shrunk_share
+from dpstats.covariance import PrivatePCA
+from dpstats.covariance.principal_components import (
+    find_eigenvalues,
+    find_radius2,
+    shrunk_kurtosis,
+    shrunk_share,
+)
 
 
 def test_the_correction_undoes_what_noise_and_sampling_turn() -> None:
@@ -51,3 +57,34 @@ def test_eigenvalues_of_a_sample_are_known_to_spread() -> None:
     found, _ = find_eigenvalues(true[:2], np.zeros(2), true, 0.0, n)
     gains = [4 * (2 / 2 + 1 / 3) / n, 2 * (-4 / 2 + 1 / 1) / n]
     np.testing.assert_allclose(true[:2] - found, gains, rtol=0.02)
+
+
+def test_the_ball_is_found_from_the_variance_of_shrunk_scores() -> None:
+    for k, radius2 in ((1, 8.0), (2, 13.0), (5, 30.0)):
+        assert find_radius2(k, shrunk_share(k, radius2) / radius2) == pytest.approx(radius2)
+    scores = np.clip(np.random.default_rng(1).normal(size=1_000_000), -2.0, 2.0)
+    assert shrunk_kurtosis(1, 4.0) == pytest.approx((scores**4).mean() / scores.var() ** 2, rel=0.005)
+
+
+@pytest.mark.parametrize(("heavy", "warned"), [(False, False), (True, True)])
+def test_eigenvalues_of_heavy_tails_are_warned_of(heavy: bool, warned: bool) -> None:
+    rng, n = np.random.default_rng(2), 40_000
+    rows = rng.standard_t(5, (n, 4)) if heavy else rng.normal(size=(n, 4))
+    fit = PrivatePCA(bounds=(-40, 40), random_state=0).fit(rows * [3.0, 1.0, 1.0, 1.0])
+    notes = fit.estimates(estimand="eigenvalue").summary().notes
+    assert any("heavier tails" in note for note in notes) is warned
+    assert not any("heavier tails" in note for note in fit.summary().notes)
+
+
+def test_eigenvalues_of_normal_rows_are_not_too_low() -> None:
+    # The sizes that divide scores are too small by a fifth, so the ball leaves less of them: by 0.8% in all.
+    rng = np.random.default_rng(3)
+    fit = PrivatePCA(bounds=(-30, 30), epsilon=100.0, random_state=0)
+    found = [
+        fit.fit(rng.normal(size=(100_000, 4)) * np.sqrt([3.0, 1.0, 0.7, 0.5])).estimates(
+            estimand="eigenvalue"
+        )
+        for _ in range(8)
+    ]
+    mean = np.mean([each.estimate[0] for each in found])
+    assert abs(mean - 3) < 3.5 * 3 * np.sqrt(2 / 100_000 / 8)

@@ -49,7 +49,7 @@ def test_the_guarantee_says_whose_it_is_and_n_is_the_number_of_units() -> None:
     X, person = people(800, np.random.default_rng(1))
     frame = pd.DataFrame({"visits": X[:, 0], "who": person, "age": 40.0})
     model = MeanPerRow(unit="who", bounds={"visits": (0, 20)}, max_rows=5, random_state=0).fit(frame)
-    assert str(model.privacy_).startswith("(epsilon = 1, delta = 1e-06), one who replaced")
+    assert str(model.privacy_).startswith("(epsilon = 1, delta = 0), one who replaced")
     assert "one who replaced" in str(model.plan_)
     assert model.plan_.n_samples == 800 and model.n_features_in_ == 1
     named = MeanPerRow(bounds=(0, 20), max_rows=5, called="patient", random_state=0).fit(X, person)
@@ -75,6 +75,29 @@ def test_the_count_is_free_and_products_cost_three_percent() -> None:
     assert "parts of 40 rows" in str(wide)
 
 
+@pytest.mark.parametrize(("columns", "noise"), [(1, "laplace"), (4, "gaussian")])
+def test_the_smaller_noise_is_taken(columns: int, noise: str) -> None:
+    plan = MeanPerRow(bounds=(0, 1), max_rows=4).plan(1000, columns)
+    assert plan.stages[0].noise == noise and plan.target.delta == (0.0 if noise == "laplace" else 1e-6)
+    pure = MeanPerRow(bounds=(0, 1), max_rows=4, delta=0.0).plan(1000, columns)
+    assert (
+        pure.stages[0].noise == "laplace" and pure.stages[0].sensitivity == 2 * columns * pure.totals.largest
+    )
+
+
+@pytest.mark.parametrize("neighbors", ["replace_one", "add_or_remove"])
+def test_intervals_under_laplace_noise_cover(neighbors: str) -> None:
+    X, _ = people(20_000, np.random.default_rng(5))
+    truth, covered = np.clip(X, 0, 20).mean(), 0
+    for seed in range(120):
+        X, person = people(400, np.random.default_rng([seed, 6]))
+        made = MeanPerRow(bounds=(0, 20), max_rows=5, delta=0.0, neighbors=neighbors, random_state=seed)
+        low, high = made.fit(X, person).confidence_interval()
+        covered += bool(low[0] <= truth <= high[0])
+    # Binomial(120, 0.95) is below 104 with probability 0.001.
+    assert covered >= 104
+
+
 def test_missing_entries_and_large_caps() -> None:
     X, person = people(300, np.random.default_rng(2))
     X[::7] = np.nan
@@ -89,7 +112,6 @@ def test_missing_entries_and_large_caps() -> None:
     [
         ({"max_rows": None}, "max_rows must"),
         ({"max_rows": 0}, "max_rows must"),
-        ({"delta": 0.0}, "delta must"),
         ({"bounds": None}, "bounds must"),
         ({"bounds": (1, 0)}, "bounds must"),
         ({"called": " "}, "called must"),

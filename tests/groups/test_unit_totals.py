@@ -6,7 +6,12 @@ import numpy as np
 import pytest
 
 from dpstats.groups.units import (
+    BETWEEN,
     COUNT_WEIGHT,
+    HIGH,
+    HIGH_SQUARED,
+    LOW,
+    LOW_SQUARED,
     PRODUCT_WEIGHT,
     PRODUCTS,
     ROWS,
@@ -15,10 +20,12 @@ from dpstats.groups.units import (
     SQUARE_WEIGHT,
     SQUARES,
     SUMS,
+    LaplaceUnitTotals,
     UnitTotals,
     unit_sums,
 )
 from dpstats.lattice import BoxLattice
+from dpstats.privacy.guarantee import Neighbors
 
 
 def largest_square(a: float, w: float, v: float, b: float, points: int = 41) -> float:
@@ -97,8 +104,28 @@ def test_rounding_stays_inside_what_is_stated() -> None:
     item = totals.integers()
     counts = rng.integers(0, 4, 20_000)
     sums = np.clip(rng.integers(-48, 49, 20_000), -16 * counts, 16 * counts)
-    rows = totals.of_units(sums[:, None], counts)
+    rows = totals.contribute(sums[:, None], counts)
     units = {block.name: block.unit_steps for block in item.blocks}
     first, second = np.arange(10_000), np.arange(10_000, 20_000)
     moved = sum(((rows[name][first] - rows[name][second])[:, 0] / units[name]) ** 2 for name in rows)
     assert moved.max() <= item.l2**2
+
+
+def test_parts_of_units_add_up_to_their_rows_and_any_two_units_are_within_the_stated_distance() -> None:
+    totals = LaplaceUnitTotals(1, 3, 2)
+    every = [(s, c) for c in range(4) for s in range(-4 * c, 4 * c + 1)]
+    sums, counts = (np.array(part) for part in zip(*every, strict=True))
+    found = totals.contribute(sums[:, None], counts)
+    parts = np.hstack([found[name] for name in (LOW, HIGH, LOW_SQUARED, BETWEEN, HIGH_SQUARED)])
+    assert (parts >= 0).all()
+    np.testing.assert_array_equal(parts.sum(axis=1), 8 * counts)  # half steps, also where squares are rounded
+    apart = np.abs(parts[:, None] - parts).sum(axis=2)
+    assert apart.max() == totals.integers().l1 == 2 * totals.largest
+    added = LaplaceUnitTotals(1, 3, 2, Neighbors.ADD_OR_REMOVE_ONE)
+    assert parts.sum(axis=1).max() == added.integers().l1
+    # The totals that a ratio needs, up to a step of rounding.
+    ratio = totals.ratio({name: values.astype(float) / 24 for name, values in found.items()}, None)  # type: ignore[arg-type]
+    s, c = sums / 12, counts / 3
+    for got, true in ((ratio.T, s), (ratio.N, c), (ratio.Q, s * s), (ratio.X, s * c), (ratio.R, c * c)):
+        np.testing.assert_allclose(got[:, 0], true, atol=4 / 24)
+    np.testing.assert_allclose(ratio.T[:, 0], s, atol=1e-12)

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from dpstats.groups import GroupMeans
+from dpstats.groups import GroupMeans, MeanPerRow
 from dpstats.means import AdaptiveMean, ClippedMean, PrivateVariance
 from dpstats.mechanisms import Histogram
 from dpstats.privacy import PrivacyBudget
@@ -48,6 +48,10 @@ FAMILIES: dict[str, Case] = {
     "means of groups": (
         lambda d, **g: GroupMeans(groups=["a", "b"], **unit(d), **g).plan(1000, d),
         lambda p: p.totals_noise.total,
+    ),
+    "mean per row": (
+        lambda d, **g: MeanPerRow(**unit(d), max_rows=3, **g).plan(1000, d),
+        lambda p: np.hypot(p.totals_noise.total, p.totals_noise.count),
     ),
     "adaptive mean": (
         lambda d, **g: AdaptiveMean(bound=50.0, std=1.0, tails="variance", **g).plan(5000, d),

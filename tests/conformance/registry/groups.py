@@ -25,6 +25,7 @@ GROUPS = (0, 1, 2)
 GAUSSIAN = {"groups": GROUPS, "bounds": (-1.0, 1.0), "epsilon": 1.0, "delta": 0.1}
 LAPLACE = {**GAUSSIAN, "delta": 0.0}
 UNITS = {"bounds": (-1.0, 1.0), "max_rows": 3, "epsilon": 3.0, "delta": 1e-2}
+PURE_UNITS = {**UNITS, "epsilon": 1.0, "delta": 0.0}
 NOBODY = 9.0
 """A label that is not declared."""
 BESIDE = 2 - math.sqrt(5)
@@ -368,13 +369,15 @@ class RowsNotCapped(MeanPerRow):
 
     def _read(self, table: Table, plan: Any) -> Any:
         counted = unit_totals.UnitTotals(plan.n_features, 1 << 10, plan.totals.bits)
-        own = unit_totals.unit_sums(
-            table.X, table.units, table.shape[0], np.ones(len(table), dtype=bool), plan.lattice, counted
-        )
-        exact = dict(super()._read(table, plan)[unit_totals.TOTALS])
-        return {
-            unit_totals.TOTALS: exact | {name: own[name] for name in (unit_totals.ROWS, unit_totals.SUMS)}
-        }
+        kept = np.ones(len(table), dtype=bool)
+        own = unit_totals.unit_sums(table.X, table.units, table.shape[0], kept, plan.lattice, counted)
+        found = dict(super()._read(table, plan)[unit_totals.TOTALS])
+        if unit_totals.SUMS in found:
+            found |= {name: own[name] for name in (unit_totals.ROWS, unit_totals.SUMS)}
+        else:
+            beyond = (own[unit_totals.ROWS] + own[unit_totals.SUMS]) - found[unit_totals.HIGH_SQUARED]
+            found[unit_totals.HIGH] = np.maximum(found[unit_totals.HIGH], beyond)
+        return {unit_totals.TOTALS: found}
 
 
 class CountForFree(MeanPerRow):
@@ -405,6 +408,26 @@ class FirstRowsKept(MeanPerRow):
         return super()._read(few, plan)
 
 
+class PartsApart(MeanPerRow):
+    """Planted bug: the parts of a column are charged for one that loses a unit, and not for one that gains it too."""
+
+    def plan(self, n_samples: int, n_features: int) -> Any:
+        plan = super().plan(n_samples, n_features)
+        (stage,) = plan.stages
+        return restated(plan, stage.sensitivity / 2)
+
+
+class PartsNotReduced(MeanPerRow):
+    """Planted bug: squares beside whole lower and upper parts, which then add up to more than the rows."""
+
+    def _read(self, table: Table, plan: Any) -> Any:
+        found = dict(super()._read(table, plan)[unit_totals.TOTALS])
+        half = found[unit_totals.BETWEEN] // 2
+        found[unit_totals.LOW] = found[unit_totals.LOW] + found[unit_totals.LOW_SQUARED] + half
+        found[unit_totals.HIGH] = found[unit_totals.HIGH] + found[unit_totals.HIGH_SQUARED] + half
+        return {unit_totals.TOTALS: found}
+
+
 def _of_persons() -> Iterator[Entry]:
     many = with_person(*[1.0] * 12), with_person(*[-1.0] * 12)
     one = with_person(1.0, 1.0, 1.0), with_person(1.0)
@@ -427,6 +450,27 @@ def _of_persons() -> Iterator[Entry]:
             _bug(FirstRowsKept(**UNITS), "rows kept by their place in the table", crowd, of_units),
         ),
         understated=(_understated("products for free", ProductsForFree(**UNITS), pairs_of_units, of_units),),
+    )
+    yield _entry(
+        "mean per row, of units, Laplace",
+        MeanPerRow(**PURE_UNITS),
+        opposite(),
+        of_units,
+        proof="mean-per-row.md",
+        power=0.3,
+        pairs=pairs_of_units,
+        numbers=lambda made: [*made.mean_, made.rows_],
+        bugs=(
+            _bug(HalfUnitNoise(**PURE_UNITS), "half the noise", opposite(), of_units),
+            _bug(RowsNotCapped(**PURE_UNITS), "rows of a unit not capped", many, of_units),
+            _bug(PartsApart(**PURE_UNITS), "half of the movement charged", opposite(), of_units),
+            _bug(PartsNotReduced(**PURE_UNITS), "squares beside whole parts", opposite(), of_units, 200_000),
+        ),
+        understated=(
+            _understated(
+                "parts that exceed the rows", PartsNotReduced(**PURE_UNITS), pairs_of_units, of_units
+            ),
+        ),
     )
 
 
@@ -456,6 +500,7 @@ def _of_persons() -> Iterator[Entry]:
     {
         "means of groups, Laplace": {"exact_audit": True},
         "mean per row, of units": {"exact_audit": True, "rows_apart": 3},
+        "mean per row, of units, Laplace": {"exact_audit": True, "rows_apart": 3},
     },
 )
 def entries() -> Iterator[Entry]:

@@ -250,25 +250,31 @@ def _units() -> Iterator[Entry]:
             for own in itertools.combinations_with_replacement(values[::-1], size):
                 yield with_unit(*own)
 
-    given = {"bounds": (-1.0, 1.0), "max_rows": 3, **GAUSSIAN}
     pair = with_unit(1.0, 1.0, 1.0)
-    yield _entry(
-        "mean per row, of units",
-        MeanPerRow(**given),
-        pair,
-        of_units,
-        pairs,
-        groups.public(MeanPerRow(**given), lambda made: [*made.mean_, made.rows_]),
-        power=0.4,
-        bugs=(
-            _bug("half the noise", groups.HalfUnitNoise(**given), of_units, pair, 100_000),
-            _bug(
-                "rows of a unit not capped", groups.RowsNotCapped(**given), of_units, with_unit(*[1.0] * 12)
+    for law, options, power in (("Gaussian", GAUSSIAN, 0.4), ("Laplace", LAPLACE, 0.3)):
+        given = {"bounds": (-1.0, 1.0), "max_rows": 3, **options}
+        own = (
+            [("sums charged and their count not", groups.CountForFree)]
+            if law == "Gaussian"
+            else [("squares beside whole parts", groups.PartsNotReduced)]
+        )
+        kept = groups.ProductsForFree if law == "Gaussian" else groups.PartsNotReduced
+        capped = groups.RowsNotCapped(**given)
+        yield _entry(
+            "mean per row, of units" + ", Laplace" * (law == "Laplace"),
+            MeanPerRow(**given),
+            pair,
+            of_units,
+            pairs,
+            groups.public(MeanPerRow(**given), lambda made: [*made.mean_, made.rows_]),
+            power=power,
+            bugs=(
+                _bug("half the noise", groups.HalfUnitNoise(**given), of_units, pair, 100_000),
+                _bug("rows of a unit not capped", capped, of_units, with_unit(*[1.0] * 12)),
+                *(_bug(name, kind(**given), of_units, pair, 100_000) for name, kind in own),
             ),
-            _bug("sums charged and their count not", groups.CountForFree(**given), of_units, pair),
-        ),
-        understated=(_understated("products for free", groups.ProductsForFree(**given), of_units, pairs),),
-    )
+            understated=(_understated("products for free", kept(**given), of_units, pairs),),
+        )
 
 
 def _tables() -> Iterator[Entry]:
@@ -432,6 +438,7 @@ def _histograms() -> Iterator[Entry]:
     {},
     {
         "mean per row, of units, private size": {"rows_apart": 3},
+        "mean per row, of units, Laplace, private size": {"rows_apart": 3},
         "contingency table, Laplace, private size": {"not_replayed": "levels are for any table"},
         "contingency table, Gaussian, private size": {"not_replayed": "levels are for any table"},
     },

@@ -173,7 +173,9 @@ class Asker:
         def answer(draw: Draw) -> Answer:
             model, sample = self.fit(draw)
             low, high = model.estimates(self._asked(place)).confidence_interval()
-            notes = [*model.summary().notes, *model.plan_.notes()]
+            summary = model.summary()
+            assumed = [f"{name} {text}" for name, text in summary.facts if "assume" in name]
+            notes = [*summary.notes, *assumed, *model.plan_.notes()]
             return Answer(bool(ask(model, sample)), notes, float(high[0] - low[0]))
 
         reference = float(2 * norm.isf(0.025) * np.sqrt(self.rule[place, place]))

@@ -99,9 +99,9 @@ STANDING = (
 )
 """Notes that do not say that something is off: most fits of a class have them."""
 CONDITIONAL = {
-    "Slopes assume that residuals are no more skewed": "skewness depends on x",
-    "Without an intercept, slopes assume": "skewed residuals",
-    "The intercept assumes residuals": "heavy residuals",
+    "Slopes assume residuals no more skewed": "skewness depends on x",
+    "Slopes assume residuals hardly skewed": "skewed residuals",
+    "ntercept assumes residuals": "heavy residuals",
     "Coefficients of factors assume": "skewness depends on x",
     "Differences assume residuals that are no more skewed": "skewness depends on x",
     "Intervals assume that the kurtosis": "long-tailed",
@@ -121,7 +121,9 @@ CONDITIONAL = {
 """Notes that most fits have, and the fact about the population of which they warn."""
 ABOUT_SOME = re.compile(r"^(?:Not identified[^:]*|Noise only): (?!at this n)(.*?)\. ")
 """Notes about the coefficients or groups that they list."""
-ABOUT_INTERCEPT = re.compile(r"Slopes are not affected|The intercept (?:counts those|assumes)")
+ABOUT_INTERCEPT = re.compile(
+    r"Slopes are not affected|The intercept (?:counts those|assumes)|^Intercept assumes"
+)
 
 
 @dataclass(frozen=True)
