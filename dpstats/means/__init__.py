@@ -5,6 +5,7 @@ from dpstats.means.clipped import ClippedMean
 from dpstats.means.estimator import CompleteCases, clipping_radius, required_samples
 from dpstats.means.sparse import SparseMean
 from dpstats.means.variance import PrivateVariance
+from dpstats.mechanisms.unknown_bounds import UnknownBounds
 
 __all__ = [
     "AdaptiveMean",
@@ -12,6 +13,7 @@ __all__ = [
     "CompleteCases",
     "PrivateVariance",
     "SparseMean",
+    "UnknownBounds",
     "clipping_radius",
     "required_samples",
 ]
