@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,6 +25,7 @@ from dpstats.inference.error_distributions import chosen_limits
 from dpstats.inference.estimates import Estimates
 from dpstats.inference.results import list_some
 from dpstats.lattice.rounding import rows_that_count
+from dpstats.mechanisms.unknown_bounds import plan_with_bounds, wants_bounds
 from dpstats.privacy.guarantee import PrivacyGuarantee, quotient_up
 from dpstats.privacy.stages import Choice, Stage
 from dpstats.quantiles.grid import Grid, GridPlan, OneColumn, check_grid, check_sizes
@@ -481,6 +482,8 @@ class GroupQuantiles(OneColumn[GroupQuantilesPlan]):
           a group of about 189 rows or more has an estimate and both limits of an interval
         """
         n = check_sizes(n_samples, n_features)
+        if wants_bounds(self.bounds):
+            return cast(GroupQuantilesPlan, plan_with_bounds(self, n, 1, tails=False))
         epsilon, _ = check_privacy_parameters(self.epsilon, 0.0)
         q = check_real("q", self.q, above=0, below=1)
         level = self.confidence_level

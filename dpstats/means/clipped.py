@@ -446,7 +446,8 @@ class ClippedMean(ColumnEstimator[ClippedMeanPlan]):
           Noise chosen: Laplace, smaller than Gaussian noise at delta = 1e-06; the guarantee has delta = 0
         """
         if wants_bounds(self.bounds):
-            return cast(ClippedMeanPlan, plan_with_bounds(self, n_samples, n_features))
+            chosen = plan_with_bounds(self, n_samples, n_features, noise=lambda plan: plan.mean_noise)
+            return cast(ClippedMeanPlan, chosen)
         size = check_size(self, n_samples)
         d = check_integer("n_features", n_features, at_least=1)
         epsilon, delta = check_privacy_parameters(self.epsilon, self.delta)
@@ -718,7 +719,7 @@ class ClippedMean(ColumnEstimator[ClippedMeanPlan]):
     def _edge_note(self) -> list[str]:
         """Return a note that lists the columns whose estimate is so close to a bound that clipping is likely."""
         plan = self.plan_
-        if plan.clip_norm == "l2":
+        if plan.clip_norm == "l2" or plan.located is not None:
             return []
         low, high = plan.region.ends(plan.n_features)
         spread = np.zeros(plan.n_features) if self._spread is None else self._spread

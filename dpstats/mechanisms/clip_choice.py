@@ -120,7 +120,7 @@ def _list_families() -> Iterator[tuple[Floats, float]]:
                 ):
                     for lump in _LUMPS:
                         for at in _LUMPS_AT.tolist():
-                            yield part * survival + lump * (_GRID < at), _FAR_WEIGHT / 1300
+                            yield part * survival + lump * (at > _GRID), _FAR_WEIGHT / 1300
     yield 0 * _GRID, 0.1
     yield (_GRID < 0.01).astype(np.float64), 0.02
 
@@ -210,7 +210,7 @@ def choose_clip(
 
 def _count_beyond(counts: Floats, distance: float, scale: float) -> tuple[float, float]:
     """Return the noisy number of rows in the bins beyond a bound, and the standard deviation of its noise."""
-    some = EDGES >= distance * (1 - 1e-9)
+    some = distance * (1 - 1e-9) <= EDGES
     if not some.any():
         return 0.0, 0.0
     return float(counts[some].sum()), math.sqrt(2 * int(some.sum())) * scale

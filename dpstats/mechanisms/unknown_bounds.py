@@ -1,15 +1,16 @@
 """Bounds that nobody knows: released from the rows themselves, before the release that uses them.
 
-One selection chooses a window that holds most rows of each column, anywhere among the floats. One noisy histogram counts
-the rows on both sides of it. The bounds follow from these releases. An estimator with ``bounds="private"`` makes both,
-and then its own release with these bounds, in one session and for one charge. Proof: docs/proofs/private-bounds.md.
+One selection chooses a window that holds most rows of each column, anywhere among the floats. One noisy histogram
+counts the rows on both sides of it. The bounds follow from these releases. An estimator with ``bounds="private"`` makes
+both, and then its own release with these bounds, in one session and for one charge.
+Proof: docs/proofs/private-bounds.md.
 """
 
 from __future__ import annotations
 
 import copy
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
@@ -273,9 +274,7 @@ def read_bounds(released: Released, plan: BoundsPlan) -> list[ColumnBounds]:
             clip = Clip(low, high, *[math.nan] * 4)
         else:
             noisy = np.asarray(released[TAILS])[BINS * j : BINS * (j + 1)]
-            clip = choose_clip(
-                noisy, center, width, plan.n_samples, plan.tails.scale_steps, plan.later, ends
-            )
+            clip = choose_clip(noisy, center, width, plan.n_samples, plan.tails.scale_steps, plan.later, ends)
         # A window at a public end may leave nothing between that end and itself.
         found.append(ColumnBounds(clip.low < clip.high, center, width, clip))
     return found
@@ -284,11 +283,27 @@ def read_bounds(released: Released, plan: BoundsPlan) -> list[ColumnBounds]:
 # Estimators with bounds that nobody knows
 
 
-def plan_with_bounds(estimator: Any, n_samples: Any, n_features: Any, *, tails: bool = True) -> Any:
+def plan_with_bounds(
+    estimator: Any,
+    n_samples: Any,
+    n_features: Any,
+    *,
+    tails: bool = True,
+    noise: Callable[[Any], Any] | None = None,
+) -> Any:
     """Return the plan of an estimator that chooses its bounds first.
 
     The stages of the estimator are those for bounds (-1, 1): its integers, and so its noise and cost, are the same
     for all bounds. Only the length of a step depends on them.
+
+    Parameters
+    ----------
+    estimator : PrivateEstimator
+    n_samples, n_features : int
+    tails : bool, default=True
+        Whether the bounds clip rows. Otherwise they are wide: 64 widths of the window on either side.
+    noise : callable, optional
+        Maps a plan for bounds (-1, 1) to the standard deviation of the noise of a mean. Default: that of Laplace noise.
     """
     bounds = estimator.bounds
     unknown = bounds if isinstance(bounds, UnknownBounds) else UnknownBounds()
@@ -299,11 +314,8 @@ def plan_with_bounds(estimator: Any, n_samples: Any, n_features: Any, *, tails: 
     epsilon = check_real("epsilon", estimator.epsilon, above=0)
     first = share * epsilon
     plan = _having_bounds(estimator, [(-1.0, 1.0)] * d, (epsilon - first) * _EXACT).plan(n, d)
-    noise = getattr(plan, "mean_noise", None)
-    later = math.sqrt(2) * d / (n * (epsilon - first)) if noise is None else float(np.max(noise)) / 2
-    before = plan_bounds(
-        n, d, first, step=unknown.step, within=unknown.within, later=later, tails=tails
-    )
+    later = math.sqrt(2) * d / (n * (epsilon - first)) if noise is None else float(np.max(noise(plan))) / 2
+    before = plan_bounds(n, d, first, step=unknown.step, within=unknown.within, later=later, tails=tails)
     total = PrivacyGuarantee(epsilon, plan.target.delta)
     return replace(plan, located=Counted(before, plan.target), target=total)
 
@@ -425,7 +437,7 @@ def note_bounds(fit: Any) -> list[str]:
     rows = f"Clipped rows: {' and '.join(beyond)}. " if beyond else ""
     unnoticed = located.plan.unnoticed
     return [
-        "The bounds were chosen from the rows, so estimates and intervals are about rows clipped to the bounds of this "
-        f"fit. The mean of unclipped rows, E[x], is not covered. {rows}Up to {unnoticed:,.0f} rows beyond a bound would "
-        "not be noticed."
+        "The bounds were chosen from the rows, so estimates and intervals are about rows clipped to the bounds of "
+        f"this fit. Those of unclipped rows, such as E[x], are not covered. {rows}Up to {unnoticed:,.0f} rows beyond "
+        "a bound would not be noticed."
     ]

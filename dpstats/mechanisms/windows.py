@@ -98,14 +98,13 @@ class Candidates:
 
 def _public_runs(candidates: Candidates) -> tuple[Integers, Integers, Integers, Integers]:
     # Weights are constant between powers of 2, so that a line has few runs.
-    edges = 1 << np.arange(FINEST.bit_length())
-    starts = np.concatenate([-np.flip(2 * edges[:-1]) + 1, [-1], [0], edges])
-    starts = np.concatenate([[-FINEST], starts])
-    ends = np.append(starts[1:] - 1, FINEST)
+    edges: Integers = as_int64(1 << np.arange(FINEST.bit_length()))
+    starts: Integers = np.concatenate([[-FINEST], -np.flip(2 * edges[:-1]) + 1, [-1], [0], edges])
+    ends: Integers = np.append(starts[1:] - 1, FINEST)
     size = np.maximum(np.abs(starts), np.abs(ends)).tolist()
     place = np.array([_prior_place(one) for one in size])
     parts = []
-    for line, k in enumerate(candidates.exponents.tolist()):
+    for number, k in enumerate(candidates.exponents.tolist()):
         weight = np.maximum(np.floor(_PRIOR * _prior_scale(k, candidates) * place), 1).astype(np.int64)
         low, high = starts, ends
         if candidates.low > -math.inf:
@@ -113,7 +112,7 @@ def _public_runs(candidates: Candidates) -> tuple[Integers, Integers, Integers, 
         if candidates.high < math.inf:
             high = np.minimum(high, _bin(candidates.high, k - 1) + 1)
         some = low <= high
-        parts.append((np.full(int(some.sum()), line), low[some], high[some], weight[some]))
+        parts.append((np.full(int(some.sum()), number), low[some], high[some], weight[some]))
     line, low, high, weight = (as_int64(np.concatenate(column)) for column in zip(*parts, strict=True))
     return line, low, high, weight
 

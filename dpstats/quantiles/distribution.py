@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,6 +22,7 @@ from dpstats.inference.figures import ESTIMATE, REFERENCE, new_figure
 from dpstats.inference.reports import picture_of
 from dpstats.inference.results import ConfidenceInterval, few_observed
 from dpstats.lattice import isqrt_up
+from dpstats.mechanisms.unknown_bounds import plan_with_bounds, wants_bounds
 from dpstats.privacy.guarantee import PrivacyGuarantee
 from dpstats.quantiles.grid import (
     BAND,
@@ -297,6 +298,8 @@ class PrivateDistribution(OneColumn[DistributionPlan]):
         0.03
         """
         n = check_sizes(n_samples, n_features)
+        if wants_bounds(self.bounds):
+            return cast(DistributionPlan, plan_with_bounds(self, n, 1, tails=False))
         epsilon, delta = check_privacy_parameters(self.epsilon, self.delta)
         bins = check_integer("bins", self.bins, at_least=2, at_most=_MOST_CELLS)
         missing = self._policy()

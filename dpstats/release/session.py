@@ -700,7 +700,7 @@ class Session:
 
 def _without_units(stage: AnyStage) -> AnyStage:
     """Return a stage whose integers are not in units of the data."""
-    if isinstance(stage, Stage):
+    if isinstance(stage, Stage | Smooth):
         return replace(stage, spacing=1.0)
     if isinstance(stage, JointStage):
         return replace(stage, blocks=tuple(replace(block, spacing=1.0) for block in stage.blocks))
