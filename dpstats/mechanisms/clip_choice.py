@@ -32,7 +32,11 @@ _DRAWS = 96  # from each posterior
 _PAIRING = 37  # without a common factor with the draws: pairs of both tails
 _MISFIT = 0.2  # relative error of the families, which are only roughly true
 _HUBER = 1.4
-_FAR_WEIGHT = 0.04  # prior weight of families with a far lump of outliers
+_LUMPED = 0.02
+"""Prior probability that a bin has further rows of its own, such as outliers or a second cluster."""
+_SIZES = 24  # of such a lump, from one row to all, equally spaced on a log scale
+_LUMP_MISFIT = 0.25  # relative width of each of these sizes
+_LUMP_AT: Floats = 2.0 ** (np.arange(1, 10, 2) / 20)  # places of its rows in the bin, over the lower edge
 _FEW = 1e-4  # least variance of clipped rows, in squared widths
 _ZEROS = 3 * math.sqrt(2)  # noisy zeros below this many scales of the noise are noise
 
@@ -99,9 +103,6 @@ _GRID: Floats = np.concatenate([[0.0], np.geomspace(0.01, 3000, 1500)])
 _SHAPES = ((0.5, 0.12), (0.7, 0.15), (1.0, 0.2), (1.4, 0.15), (2.0, 0.25), (3.0, 0.08), (7.0, 0.05))
 _SCALES: Floats = 2.0 ** (np.arange(-10, 5) / 2)
 _PARTS = (0.02, 0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0)
-_NORMAL_SCALES = (0.08, 0.6)  # of the families that may have a far lump
-_LUMPS = (0.003, 0.01, 0.03)
-_LUMPS_AT: Floats = 2.0 ** (np.arange(-1, 10) / 2)
 
 
 def _list_families() -> Iterator[tuple[Floats, float]]:
@@ -113,14 +114,6 @@ def _list_families() -> Iterator[tuple[Floats, float]]:
             survival = np.exp(-((_GRID / scale) ** shape))
             for part in _PARTS:
                 yield part * survival, weight / _SCALES.size / len(_PARTS)
-                if (
-                    shape in (1.0, 2.0)
-                    and _NORMAL_SCALES[0] < scale < _NORMAL_SCALES[1]
-                    and part in (0.3, 0.5, 0.7)
-                ):
-                    for lump in _LUMPS:
-                        for at in _LUMPS_AT.tolist():
-                            yield part * survival + lump * (at > _GRID), _FAR_WEIGHT / 1300
     yield 0 * _GRID, 0.1
     yield (_GRID < 0.01).astype(np.float64), 0.02
 
@@ -141,17 +134,56 @@ def _families() -> _Families:
     return _Families(*map(np.array, (bins, first, second, bias, log_prior)))
 
 
-def _posterior_draws(noisy: Floats, n: float, scale: float, families: _Families) -> Integers:
-    """Return families at equally spaced quantiles of their posterior."""
+class _Tails(NamedTuple):
+    """Draws of a tail from its posterior, as parts of the moments at every distance of a bound: see `_Families`."""
+
+    first: Floats
+    second: Floats
+    bias: Floats
+
+
+def _kernel(distance: Floats, spread: Floats) -> Floats:
+    """Return a pseudo-Huber likelihood, up to a constant: the families are only roughly true."""
+    return np.asarray(np.exp(-_HUBER * (np.sqrt(1 + (distance / spread) ** 2) - 1)) / spread)
+
+
+def _draw_tails(noisy: Floats, n: float, scale: float, uniform: Floats) -> _Tails:
+    """Return draws of a tail: a family at equally spaced quantiles of the posterior, and lumps in bins.
+
+    Every bin has, with a small prior probability, further rows of any number. A second cluster, outliers and values
+    that many rows share are in no family.
+    """
+    families = _families()
     expected = families.bins * n
-    spread = np.sqrt(2 * scale**2 + expected + (_MISFIT * expected) ** 2)
-    distance = ((noisy - expected) / spread) ** 2
-    # A pseudo-Huber loss, because the families are only roughly true.
-    log_weight = -_HUBER * (np.sqrt(1 + distance) - 1) - np.log(spread)
-    total = log_weight.sum(axis=1) + families.log_prior
+    variance = 2 * scale**2 + expected + (_MISFIT * expected) ** 2
+    sizes = np.exp(np.linspace(0.0, math.log(max(n, 2.0)), _SIZES))
+    # Without a lump, and with one of each size: shape (families, bins, 1 + sizes).
+    sizes = np.append(0.0, sizes)
+    prior = np.append(1 - _LUMPED, np.full(_SIZES, _LUMPED / _SIZES))
+    spread = np.sqrt(variance[:, :, None] + sizes + (_LUMP_MISFIT * sizes) ** 2)
+    likelihood = prior * _kernel((noisy - expected)[:, :, None] - sizes, spread)
+    of_bin = likelihood.sum(axis=2)
+    total = np.log(of_bin).sum(axis=1) + families.log_prior
     cumulative = np.cumsum(np.exp(total - total.max()))
     places = (np.arange(_DRAWS) + 0.5) / _DRAWS * cumulative[-1]
-    return as_int64(np.minimum(np.searchsorted(cumulative, places), total.size - 1))
+    drawn = np.minimum(np.searchsorted(cumulative, places), total.size - 1)
+    shares = np.cumsum(likelihood[drawn] / of_bin[drawn][:, :, None], axis=2)
+    which = np.minimum((shares < uniform[:, :, None]).sum(axis=2), _SIZES)
+    lumps = sizes[which] / n
+    at = EDGES[:, None, None] * _LUMP_AT[:, None]
+    inside = np.minimum(at, _CLIPS)
+    return _Tails(
+        families.first[drawn] + lumps @ inside.mean(axis=1),
+        families.second[drawn] + lumps @ (inside**2).mean(axis=1),
+        families.bias[drawn] + lumps @ (at - inside).mean(axis=1),
+    )
+
+
+@lru_cache(maxsize=1)
+def _uniforms() -> tuple[Floats, Floats]:
+    """Return fixed numbers that choose lumps, the same in every fit: the clip is a function of the releases."""
+    below, above = np.random.default_rng(0).random((2, _DRAWS, EDGES.size))
+    return below, above
 
 
 def choose_clip(
@@ -180,16 +212,18 @@ def choose_clip(
     ends : (float, float)
         Public limits of the clip.
     """
-    families, size = _families(), EDGES.size
+    size = EDGES.size
     zeros = float(noisy[-1])
     many_zeros = zeros > _ZEROS * scale
     rows = n - (zeros if many_zeros else 0.0)
-    up = _posterior_draws(noisy[:size], rows, scale, families)
-    down = _posterior_draws(noisy[size : 2 * size], rows, scale, families)
-    down = down[np.arange(_DRAWS) * _PAIRING % _DRAWS]
-    bias = families.bias[up][:, :, None] + families.bias[down][:, None, :]
-    mean = families.first[up][:, :, None] - families.first[down][:, None, :]
-    variance = families.second[up][:, :, None] + families.second[down][:, None, :] - mean**2
+    uniform = _uniforms()
+    up = _draw_tails(noisy[:size], rows, scale, uniform[0])
+    down = _draw_tails(noisy[size : 2 * size], rows, scale, uniform[1])
+    order = np.arange(_DRAWS) * _PAIRING % _DRAWS
+    down = _Tails(*(part[order] for part in down))
+    bias = up.bias[:, :, None] + down.bias[:, None, :]
+    mean = up.first[:, :, None] - down.first[:, None, :]
+    variance = up.second[:, :, None] + down.second[:, None, :] - mean**2
     noise = (later * (_CLIPS[:, None] + _CLIPS[None, :])) ** 2
     # The logarithm: an average of the error itself would be that of the widest posterior tail.
     loss = np.log(bias**2 + np.maximum(variance, _FEW) / n + noise).mean(axis=0)
