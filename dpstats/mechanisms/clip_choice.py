@@ -28,14 +28,14 @@ BINS = 2 * EDGES.size + 1
 """Bins of a column: both sides, and one for exact zeros."""
 
 _CLIPS: Floats = 2.0 ** (np.arange(-24, 49) / 8)  # candidate distances of a bound from the center
-_DRAWS = 96  # from each posterior
+_DRAWS = 64  # from each posterior
 _PAIRING = 37  # without a common factor with the draws: pairs of both tails
 _MISFIT = 0.2  # relative error of the families, which are only roughly true
 _HUBER = 1.4
 _LUMPED = 0.02
 """Prior probability that a bin has further rows of its own, such as outliers or a second cluster."""
-_SIZES = 24  # of such a lump, from one row to all, equally spaced on a log scale
-_LUMP_MISFIT = 0.25  # relative width of each of these sizes
+_SIZES = 12  # of such a lump, from one row to all, equally spaced on a log scale
+_LUMP_MISFIT = 0.4  # relative width of each of these sizes
 _LUMP_AT: Floats = 2.0 ** (np.arange(1, 10, 2) / 20)  # places of its rows in the bin, over the lower edge
 _FEW = 1e-4  # least variance of clipped rows, in squared widths
 _ZEROS = 3 * math.sqrt(2)  # noisy zeros below this many scales of the noise are noise

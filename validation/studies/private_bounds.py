@@ -27,7 +27,7 @@ from dpstats.means import AdaptiveMean, ClippedMean, PrivateBounds, UnknownBound
 RESULTS = Path(__file__).resolve().parents[1] / "results" / "private_bounds.md"
 SHARE = 0.2
 LEVEL = 0.95
-CELLS = ((2000, 0.5), (2000, 1.0), (20_000, 0.5), (20_000, 1.0))
+CELLS = ((2000, 1.0), (20_000, 0.5), (20_000, 1.0))
 COVERAGE_CELL = (2000, 1.0)
 ROWS_OF_POPULATION = 200_000
 
@@ -221,9 +221,9 @@ def as_markdown(fits: int, coverage: int, adaptive: int, command: str) -> str:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("--fits", type=int, default=24, help="fits of a cell of the first table")
-    parser.add_argument("--coverage", type=int, default=150, help="fits of a population for coverage")
-    parser.add_argument("--adaptive", type=int, default=6, help="fits of AdaptiveMean")
+    parser.add_argument("--fits", type=int, default=10, help="fits of a cell of the first table")
+    parser.add_argument("--coverage", type=int, default=60, help="fits of a population for coverage")
+    parser.add_argument("--adaptive", type=int, default=3, help="fits of AdaptiveMean")
     parser.add_argument("--no-write", action="store_true", help="print the page only")
     given = parser.parse_args()
     text = as_markdown(
