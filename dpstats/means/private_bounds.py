@@ -47,7 +47,7 @@ class PrivateBounds(PrivateEstimator[BoundsPlan]):
         Spacing of the data, such as 1 for counts or 0.01 for money. No window is narrower. It helps if many rows share
         a value.
     within : (low, high), optional
-        Public interval of all columns; an end may be infinite. Rows outside count as the nearer end, and the bounds stay
+        Public limits of all columns, which may be infinite. Rows outside count as the nearer limit, and the bounds stay
         inside.
     for_epsilon : float, optional
         Epsilon of the mean that will use the bounds. The less there is, the tighter they are. Default: four times
@@ -96,8 +96,8 @@ class PrivateBounds(PrivateEstimator[BoundsPlan]):
     on both sides of the window get Laplace noise; a row is in one of them at most. The bounds follow from these
     releases.
 
-    **Estimand.** The bounds minimize the error of a clipped mean, as the noisy counts show it. They are no quantiles,
-    and rows lie beyond them. An estimate with these bounds is about clipped rows.
+    **Estimand.** The bounds minimize the error of a clipped mean, as the noisy counts show it. Rows can lie beyond
+    them. An estimate with these bounds describes clipped rows.
 
     **Zeros.** Rows that are exactly 0 count in no window. If nearly all rows are 0, no bounds are found, unless a
     ``step`` is declared.
@@ -182,13 +182,12 @@ class PrivateBounds(PrivateEstimator[BoundsPlan]):
         notes = [SIMULATED] * self.privacy_.simulated
         if not self.found_.all():
             notes.append(
-                "Not found: no window holds most of the rows, or there are too few rows that are not 0 for this epsilon. "
-                "If nearly all rows are 0, their mean is 0 up to the few others. Use more rows or a larger epsilon, "
-                "declare a step, or declare bounds."
+                "Not found: no window holds most rows, or too few rows differ from 0 for this epsilon. Use more rows "
+                "or a larger epsilon, declare a step, or declare bounds."
             )
         notes.append(
-            "Estimates with these bounds are about clipped rows. Those of unclipped rows, such as E[x], are not covered. "
-            f"Up to {self.plan_.unnoticed:,.0f} rows beyond a bound would not be noticed."
+            "Estimates with these bounds describe clipped rows. The mean of unclipped rows, E[x], is not covered. Up "
+            f"to {self.plan_.unnoticed:,.0f} rows beyond a bound would not be noticed."
         )
         return Summary(
             "Private bounds",

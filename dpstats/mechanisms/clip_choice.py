@@ -33,7 +33,7 @@ _PAIRING = 37  # without a common factor with the draws: pairs of both tails
 _MISFIT = 0.2  # relative error of the families, which are only roughly true
 _HUBER = 1.4
 _LUMPED = 0.02
-"""Prior probability that a bin has further rows of its own, such as outliers or a second cluster."""
+"""Prior probability that a bin has a lump of further rows, such as outliers or a second cluster."""
 _SIZES = 12  # of such a lump, from one row to all, equally spaced on a log scale
 _LUMP_MISFIT = 0.4  # relative width of each of these sizes
 _LUMP_AT: Floats = 2.0 ** (np.arange(1, 10, 2) / 20)  # places of its rows in the bin, over the lower edge
@@ -65,7 +65,7 @@ class Clip(NamedTuple):
     ----------
     low, high : float
     below, above : float
-        Noisy numbers of rows below ``low`` and above ``high``, in whole bins.
+        Noisy numbers of rows below ``low`` and above ``high``, in whole bins. NaN at a public limit.
     below_std, above_std : float
         Standard deviations of their noise.
     """
@@ -225,7 +225,7 @@ def choose_clip(
     mean = up.first[:, :, None] - down.first[:, None, :]
     variance = up.second[:, :, None] + down.second[:, None, :] - mean**2
     noise = (later * (_CLIPS[:, None] + _CLIPS[None, :])) ** 2
-    # The logarithm: an average of the error itself would be that of the widest posterior tail.
+    # The logarithm: an average of the error itself would follow the widest posterior tail.
     loss = np.log(bias**2 + np.maximum(variance, _FEW) / n + noise).mean(axis=0)
     above, below = (int(k) for k in np.unravel_index(np.argmin(loss), loss.shape))
     low, high = center - float(_CLIPS[below]) * width, center + float(_CLIPS[above]) * width
@@ -236,13 +236,18 @@ def choose_clip(
             low, high = low_zero, high_zero
     low, high = max(low, ends[0]), min(high, ends[1])
     beyond = [
-        _count_beyond(counts, distance / width, scale)
+        add_far_bins(counts, distance / width, scale)
         for counts, distance in ((noisy[size : 2 * size], center - low), (noisy[:size], high - center))
     ]
-    return Clip(low, high, beyond[0][0], beyond[1][0], beyond[0][1], beyond[1][1])
+    # No row is beyond a public limit, because rows are moved to it.
+    (below, below_std), (above, above_std) = (
+        (math.nan, math.nan) if bound == limit else pair
+        for bound, limit, pair in zip((low, high), ends, beyond, strict=True)
+    )
+    return Clip(low, high, below, above, below_std, above_std)
 
 
-def _count_beyond(counts: Floats, distance: float, scale: float) -> tuple[float, float]:
+def add_far_bins(counts: Floats, distance: float, scale: float) -> tuple[float, float]:
     """Return the noisy number of rows in the bins beyond a bound, and the standard deviation of its noise."""
     some = distance * (1 - 1e-9) <= EDGES
     if not some.any():

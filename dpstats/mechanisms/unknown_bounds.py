@@ -28,7 +28,7 @@ from dpstats.mechanisms.windows import (
     NOT_FOUND,
     UTILITY_RANGE,
     Candidates,
-    candidates_of,
+    find_candidates,
     window_utilities,
 )
 from dpstats.privacy.guarantee import PrivacyGuarantee, quotient_up
@@ -62,7 +62,7 @@ class UnknownBounds:
         Spacing of the data, such as 1 for counts or 0.01 for money; one per column, or one for all. No window is
         narrower. It helps if many rows share a value.
     within : (low, high), optional
-        Public interval of all columns; an end may be infinite. Rows outside count as the nearer end, and the bounds
+        Public limits of all columns, which may be infinite. Rows outside count as the nearer limit, and the bounds
         stay inside. For amounts that are never negative: ``within=(0, float("inf"))``.
     share : float, default=0.2
         Part of epsilon that pays for the bounds.
@@ -83,7 +83,7 @@ class UnknownBounds:
 
 
 def wants_bounds(bounds: Any) -> bool:
-    """Return whether an estimator is asked to choose its bounds itself."""
+    """Return whether an estimator must choose its bounds."""
     return isinstance(bounds, UnknownBounds) or (isinstance(bounds, str) and bounds == "private")
 
 
@@ -146,7 +146,7 @@ class BoundsPlan(ReleasePlan):
 
     def candidates(self, column: int) -> Candidates:
         """Return the candidate windows of a column."""
-        return candidates_of(None if self.step is None else self.step[column], self.within)
+        return find_candidates(None if self.step is None else self.step[column], self.within)
 
     @property
     def unnoticed(self) -> float:
@@ -181,7 +181,7 @@ def plan_bounds(
     epsilon : float
         Privacy parameter of the bounds of all columns together.
     step, within : optional
-        As for `UnknownBounds`.
+        The same as in `UnknownBounds`.
     later : float
         Standard deviation of the noise of a later mean, for bounds of width 1.
     tails : bool, default=True
@@ -200,9 +200,9 @@ def plan_bounds(
         steps = tuple(np.broadcast_to(checked, (d,)).astype(float).tolist())
         for one in steps:
             check_real("step", one, at_least=2.0**-800, at_most=2.0**800)
-    ends = None if within is None else _check_within(within)
+    ends = None if within is None else check_limits(within)
     first = min(epsilon / 2, _WINDOW_ROWS * d / n) if tails else epsilon
-    count = max(candidates_of(None if steps is None else one, ends).count for one in (steps or (None,)))
+    count = max(find_candidates(None if steps is None else one, ends).count for one in (steps or (None,)))
     # A row changes the window of every column, each drawn independently.
     moved = UTILITY_RANGE * d
     stages: list[AnyStage] = [
@@ -214,8 +214,8 @@ def plan_bounds(
     return BoundsPlan(tuple(stages), PrivacyGuarantee(epsilon), n, d, step=steps, within=ends, later=later)
 
 
-def _check_within(within: Any) -> tuple[float, float]:
-    allowed = "a pair (low, high) of numbers with low < high, either of which may be infinite"
+def check_limits(within: Any) -> tuple[float, float]:
+    allowed = "a pair (low, high) of numbers with low < high, finite or infinite"
     if not isinstance(within, Sequence | np.ndarray) or isinstance(within, str) or len(within) != 2:
         raise refuse("within", given=within, allowed=allowed)
     ends = [
@@ -275,7 +275,7 @@ def read_bounds(released: Released, plan: BoundsPlan) -> list[ColumnBounds]:
         else:
             noisy = np.asarray(released[TAILS])[BINS * j : BINS * (j + 1)]
             clip = choose_clip(noisy, center, width, plan.n_samples, plan.tails.scale_steps, plan.later, ends)
-        # A window at a public end may leave nothing between that end and itself.
+        # A window at a public limit may leave nothing inside.
         found.append(ColumnBounds(clip.low < clip.high, center, width, clip))
     return found
 
@@ -303,7 +303,7 @@ def plan_with_bounds(
     tails : bool, default=True
         Whether the bounds clip rows. Otherwise they are wide: 64 widths of the window on either side.
     noise : callable, optional
-        Maps a plan for bounds (-1, 1) to the standard deviation of the noise of a mean. Default: that of Laplace noise.
+        Maps a plan for bounds (-1, 1) to the standard deviation of the noise of a mean. Default: Laplace noise.
     """
     bounds = estimator.bounds
     unknown = bounds if isinstance(bounds, UnknownBounds) else UnknownBounds()
@@ -353,7 +353,7 @@ def _having_bounds(estimator: Any, pairs: Sequence[tuple[float, float]], epsilon
 
 @dataclass(frozen=True)
 class BoundsFirst:
-    """The steps of a fit that chooses its bounds first. Its calls stand in for those of the estimator."""
+    """The steps of a fit that chooses its bounds first. It has the methods of an estimator that a fit calls."""
 
     estimator: Any
 
@@ -372,7 +372,7 @@ class BoundsFirst:
             return
         settled = self.settle(session.released, plan)
         session.take_units(settled.stages)
-        reader = self._with(found, settled)
+        reader = self._give_bounds(found, settled)
         reader._release(reader._read(rows, settled), settled, session)
 
     def settle(self, released: Released, plan: Any) -> Any:
@@ -382,11 +382,11 @@ class BoundsFirst:
         if missing:
             names = "" if plan.n_features == 1 else f" of {list_some([f'x{j}' for j in missing], 5)}"
             raise DPStatsError(
-                f"no bounds{names} were found: no window holds most of the rows, or there are too few rows that are "
-                f"not 0 for this epsilon. The epsilon of this fit, {plan.target.epsilon:g}, is spent. Use more rows or "
-                "a larger epsilon, give UnknownBounds a step, or declare bounds"
+                f"no bounds{names} were found: no window holds most rows, or too few rows differ from 0. The epsilon "
+                f"of this fit, {plan.target.epsilon:g}, is spent. Use more rows, a larger epsilon, "
+                "UnknownBounds(step=...) or declared bounds"
             )
-        located = self._with(found, plan).plan(plan.n_planned, plan.n_features)
+        located = self._give_bounds(found, plan).plan(plan.n_planned, plan.n_features)
         stated = replace(located, located=plan.located, target=plan.target, delta_asked=plan.delta_asked)
         return stated.for_data(plan.target.unit, plan.target.simulated)
 
@@ -407,7 +407,7 @@ class BoundsFirst:
             shown = [f"{name}: {words}" for name, words in pairs]
         return [("Bounds", f"{list_some(shown, 5)}, chosen for {cost:.3g} of epsilon = {total:g}")]
 
-    def _with(self, found: Sequence[ColumnBounds], plan: Any) -> Any:
+    def _give_bounds(self, found: Sequence[ColumnBounds], plan: Any) -> Any:
         pairs = [(one.clip.low, one.clip.high) for one in found]
         made = _having_bounds(self.estimator, pairs, plan.located.target.epsilon)
         # Noise that was charged for stays the same, whichever would be smaller.
@@ -437,7 +437,7 @@ def note_bounds(fit: Any) -> list[str]:
     rows = f"Clipped rows: {' and '.join(beyond)}. " if beyond else ""
     unnoticed = located.plan.unnoticed
     return [
-        "The bounds were chosen from the rows, so estimates and intervals are about rows clipped to the bounds of "
-        f"this fit. Those of unclipped rows, such as E[x], are not covered. {rows}Up to {unnoticed:,.0f} rows beyond "
+        "The bounds were chosen from the rows, so estimates and intervals describe rows clipped to the bounds of "
+        f"this fit. The mean of unclipped rows, E[x], is not covered. {rows}Up to {unnoticed:,.0f} rows beyond "
         "a bound would not be noticed."
     ]

@@ -198,7 +198,9 @@ def window_utilities(x: Floats, candidates: Candidates, epsilon: float) -> Runs:
                 windows.places, np.minimum(windows.counts - most_all, most_all)
             )
     utility = base[line]
-    parts = [_split(line, low, high, weight, utility, place, own) for place, own in sorted(found.items())]
+    parts = [
+        _split_runs(line, low, high, weight, utility, place, own) for place, own in sorted(found.items())
+    ]
     untouched = ~np.isin(line, list(found))
     parts.append(tuple(column[untouched] for column in (line, low, high, weight, utility)))
     nowhere = least - most + math.ceil(_ADVANTAGE / epsilon)
@@ -220,7 +222,7 @@ def _heavy_windows(x: Floats, exponents: Integers, least: int) -> dict[int, _Lin
     if not x.size:
         return found
     size = np.sort(np.abs(x))
-    # Bins of narrower windows are too far out for all but a few rows, and of wider ones are on either side of 0.
+    # Bins of narrower windows are too far out for most rows, and wider bins are on either side of 0.
     enough = float(size[min(least, size.size - 1)])
     smallest = math.frexp(enough)[1] - FINEST.bit_length() - 1 if enough else -math.inf
     largest = math.frexp(size[-1])[1] + 1
@@ -248,7 +250,7 @@ def _count_windows(bins: Integers, least: int) -> _Line:
     return _Line(places[some], counts[some])
 
 
-def _split(
+def _split_runs(
     line: Integers,
     low: Integers,
     high: Integers,
@@ -257,7 +259,7 @@ def _split(
     number: int,
     own: _Line,
 ) -> tuple[Integers, ...]:
-    """Return the runs of a line, split at the windows that have a utility of their own."""
+    """Return the runs of a line, split at the windows with many rows."""
     some = slice(*np.searchsorted(line, [number, number + 1]))
     starts, ends = low[some], high[some]
     if not starts.size:
@@ -273,7 +275,7 @@ def _split(
 
 
 @lru_cache(maxsize=32)
-def candidates_of(step: float | None, within: tuple[float, float] | None) -> Candidates:
+def find_candidates(step: float | None, within: tuple[float, float] | None) -> Candidates:
     """Return the candidates of a step and a public interval, which are computed once."""
     low, high = (-math.inf, math.inf) if within is None else within
     return Candidates(step, low, high)
