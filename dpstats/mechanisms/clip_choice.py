@@ -240,11 +240,11 @@ def choose_clip(
         for counts, distance in ((noisy[size : 2 * size], center - low), (noisy[:size], high - center))
     ]
     # No row is beyond a public limit, because rows are moved to it.
-    (below, below_std), (above, above_std) = (
+    (fewer, fewer_std), (more, more_std) = (
         (math.nan, math.nan) if bound == limit else pair
         for bound, limit, pair in zip((low, high), ends, beyond, strict=True)
     )
-    return Clip(low, high, below, above, below_std, above_std)
+    return Clip(low, high, fewer, more, fewer_std, more_std)
 
 
 def add_far_bins(counts: Floats, distance: float, scale: float) -> tuple[float, float]:

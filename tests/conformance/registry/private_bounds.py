@@ -102,7 +102,7 @@ def entries() -> Iterator[Entry]:
                 "candidates that depend on the data",
                 core(OnlyWindowsWithRows(**THREE), view),
                 *pair,
-                8.0,
+                3.0,
                 0.0,
             ),
         ),
