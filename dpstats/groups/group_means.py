@@ -115,9 +115,10 @@ class GroupMeans(RatioEstimator[GroupMeansPlan]):
         Column of a data frame that contains the labels. ``fit(frame)`` then needs no ``y``.
     columns : sequence of column names, optional
         Columns to estimate, if ``by`` is given. Default: the columns that ``bounds`` names, or all others.
-    bounds : (low, high) or array-like of shape (n_features, 2)
+    bounds : (low, high), array-like of shape (n_features, 2), "private" or UnknownBounds
         Public bounds of every column, known without the data. A mapping ``{column: (low, high)}`` or a data frame with
-        one row per column is matched to the columns by name.
+        one row per column is matched to the columns by name. "private" chooses one pair for all groups from the rows,
+        for a fifth of epsilon (`UnknownBounds`).
     bounds_are : {"clip", "hard"}, default="clip"
         Whether entries can lie outside the bounds. "clip": they can, and are moved to the nearer bound. "hard": they
         cannot, as for an age.

@@ -370,8 +370,9 @@ class GroupQuantiles(OneColumn[GroupQuantilesPlan]):
         one, are ignored.
     by : column name, optional
         Column of a data frame that contains the labels. ``fit(frame)`` then needs no ``y``.
-    bounds : (low, high)
+    bounds : (low, high), "private" or UnknownBounds
         Public bounds, known without the data. A row outside counts as the nearer bound.
+        "private" chooses them from the rows for a fifth of epsilon, without a step (`UnknownBounds`).
     step : float, optional
         Spacing of the data, such as 1 for counts. It must divide the range. Default: rows are rounded to a 2^20th of
         the range.

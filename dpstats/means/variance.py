@@ -110,10 +110,11 @@ class PrivateVariance(ColumnEstimator[PrivateVariancePlan]):
 
     Parameters
     ----------
-    bounds : (low, high) or array-like of shape (n_features, 2), optional
+    bounds : (low, high), array-like of shape (n_features, 2), "private" or UnknownBounds, optional
         Public bounds of every column, known without the data. Entries outside are moved to the nearer bound. A
         mapping ``{column: (low, high)}`` or a data frame with one row per column is matched to the columns of ``X``
-        by name. Give either ``bounds`` or ``clip``.
+        by name. Give either ``bounds`` or ``clip``. "private" chooses bounds from the rows for a fifth of epsilon
+        (`UnknownBounds`).
     bounds_are : {"clip", "hard"}, default="clip"
         Whether entries can lie outside the bounds:
 

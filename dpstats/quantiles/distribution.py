@@ -206,8 +206,9 @@ class PrivateDistribution(OneColumn[DistributionPlan]):
 
     Parameters
     ----------
-    bounds : (low, high)
+    bounds : (low, high), "private" or UnknownBounds
         Public bounds, in the units of the data, known without the data. A row outside counts as the nearer bound.
+        "private" chooses them from the rows for a fifth of epsilon, without a step (`UnknownBounds`).
     step : float, optional
         Spacing of the data, such as 1 for counts. Values are the lower bound plus multiples of it. Each cell is then a
         single value. There may be at most 2^20 values.
@@ -299,7 +300,7 @@ class PrivateDistribution(OneColumn[DistributionPlan]):
         """
         n = check_sizes(n_samples, n_features)
         if wants_bounds(self.bounds):
-            return cast(DistributionPlan, plan_with_bounds(self, n, 1, tails=False))
+            return cast(DistributionPlan, plan_with_bounds(self, n, 1))
         epsilon, delta = check_privacy_parameters(self.epsilon, self.delta)
         bins = check_integer("bins", self.bins, at_least=2, at_most=_MOST_CELLS)
         missing = self._policy()

@@ -82,8 +82,9 @@ class PrivateMedian(OneColumn[MedianPlan]):
 
     Parameters
     ----------
-    bounds : (low, high)
+    bounds : (low, high), "private" or UnknownBounds
         Public bounds, in the units of the data, known without the data. A row outside counts as the nearer bound.
+        "private" chooses them from the rows for a fifth of epsilon, without a step (`UnknownBounds`).
     step : float, optional
         Spacing of the data, from the lower bound on. Rows and the result are rounded to multiples of it. None: rows are
         rounded to a 2^20th of the range.

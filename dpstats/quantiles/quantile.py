@@ -78,9 +78,10 @@ class PrivateQuantile(OneColumn[QuantilePlan]):
     ----------
     q : float or sequence of float, default=0.5
         Distinct fractions in (0, 1), in any order. Results have the same order.
-    bounds : (low, high)
+    bounds : (low, high), "private" or UnknownBounds
         Public bounds, known without the data. A row outside counts as the nearer bound. This does not change quantiles
         between the bounds. Their intervals may miss if many rows count as a bound.
+        "private" chooses them from the rows for a fifth of epsilon, without a step (`UnknownBounds`).
     step : float, optional
         Spacing of the data, such as 1 for counts. It must divide the range. Rows and results are rounded to multiples
         of it, from the lower bound on. Default: rows are rounded to a 2^20th of the range.
