@@ -107,7 +107,6 @@ RELEASES = {
     "table": ["--levels", "name=secret,b"],
     "histogram": ["--column", "age", "--bins", "0", "50", "100", "--unknown", "drop"],
     "quantile": AGE,
-    "bounds": ["--column", "age", "--epsilon", "30"],
     "regress": ["--column", "age", "--outcome", "b", "--bounds", "0", "100", "b=0,9"],
 }
 

@@ -13,6 +13,7 @@ from dpstats.means import ClippedMean, PrivateBounds, PrivateVariance, UnknownBo
 from dpstats.mechanisms.clip_choice import BINS, EDGES, choose_clip, count_tails
 from dpstats.privacy import PrivacyBudget
 from dpstats.quantiles import PrivateDistribution, PrivateMedian, PrivateQuantile
+from dpstats.release.session import Session
 
 ROWS = np.random.default_rng(0).lognormal(3, 0.5, 4000)[:, None]
 FIRST = {"epsilon": 1.0, "random_state": 0}
@@ -123,3 +124,17 @@ def test_a_second_cluster_is_not_clipped():
     assert clip.high > 22
     # The same counts give the same clip.
     assert clip == choose_clip(count_tails(x, 0.0, 8.0).astype(float), 0.0, 8.0, x.size, 20.0, 1e-4)
+
+
+def test_units_of_a_stage_may_follow_from_a_release_and_nothing_else():
+    plan = ClippedMean(bounds=(-1, 1)).plan(100, 1)
+    other = ClippedMean(bounds=(0, 50)).plan(100, 1)
+    with Session.simulated(plan, np.random.default_rng(0)) as session:
+        session.take_units(other.stages)
+        with pytest.raises(DPStatsError, match="but for its units"):
+            session.take_units(ClippedMean(bounds=(0, 50), epsilon=2.0).plan(100, 1).stages)
+        (stage,) = other.stages
+        released = session.add(
+            stage.name, {block.name: np.zeros(1, dtype=np.int64) for block in stage.blocks}
+        )
+    assert released["clipped mean"][0] % stage.blocks[0].spacing == 0
