@@ -544,14 +544,14 @@ class ReleasePlan(Plan):
         return self.n_samples if self.counted is None else self.counted.plan.n_samples
 
     @property
-    def _before(self) -> Counted | None:
+    def _first_release(self) -> Counted | None:
         """The release before the stages, if there is one."""
         return self.counted or self.located
 
     @cached_property
     def events(self) -> tuple[Event, ...]:
         """Events of all stages, and of the release before them."""
-        before = self._before
+        before = self._first_release
         if before is None:
             return super().events
         alone = replace(self, counted=None, located=None, target=before.target)
@@ -572,7 +572,9 @@ class ReleasePlan(Plan):
 
     @property
     def _listed(self) -> tuple[AnyStage, ...]:
-        return self.stages if self._before is None else (*self._before.plan.stages, *self.stages)
+        return (
+            self.stages if self._first_release is None else (*self._first_release.plan.stages, *self.stages)
+        )
 
     @property
     def together(self) -> Plan:

@@ -589,7 +589,7 @@ class Session:
         """
         for stage in stages:
             planned = self._stage(stage.name, *KINDS)
-            if planned != stage and _without_units(planned) != _without_units(stage):
+            if planned != stage and _drop_units(planned) != _drop_units(stage):
                 raise DPStatsError(f"stage {stage.name!r} must be as planned, but for its units")
             assert self._tickets is not None
             self._tickets[stage.name] = stage
@@ -698,14 +698,14 @@ class Session:
         raise TypeError("a Session cannot be copied or pickled: two copies would cost twice")
 
 
-def _without_units(stage: AnyStage) -> AnyStage:
+def _drop_units(stage: AnyStage) -> AnyStage:
     """Return a stage whose integers are not in units of the data."""
     if isinstance(stage, Stage | Smooth):
         return replace(stage, spacing=1.0)
     if isinstance(stage, JointStage):
         return replace(stage, blocks=tuple(replace(block, spacing=1.0) for block in stage.blocks))
     if isinstance(stage, Discovery):
-        touched = _without_units(stage.touched)
+        touched = _drop_units(stage.touched)
         assert isinstance(touched, JointStage)
         return replace(stage, touched=touched)
     return stage
