@@ -17,7 +17,7 @@ from dpstats import __version__
 from dpstats.cli.budget import add_audit, add_budget, add_verify
 from dpstats.cli.doctor import add_demo, add_doctor, add_simulate
 from dpstats.cli.groups import GROUP_MEANS, HISTOGRAM, SURVIVAL, TABLE
-from dpstats.cli.mean import MEAN, PROPORTION, QUANTILE, SPARSE_MEAN
+from dpstats.cli.mean import BOUNDS, MEAN, PROPORTION, QUANTILE, SPARSE_MEAN
 from dpstats.cli.options import Parser, defer, in_options, join_lists, one_line
 from dpstats.cli.output import EXITS, as_json, epilog, keep_apart, status_of, tell, tell_error
 from dpstats.cli.regress import IDENTITY_TEST, REGRESS, STATISTIC
@@ -74,6 +74,7 @@ RELEASES: tuple[ReleaseCommand, ...] = (
     SURVIVAL,
     HISTOGRAM,
     QUANTILE,
+    BOUNDS,
     REGRESS,
     STATISTIC,
     IDENTITY_TEST,

@@ -34,6 +34,8 @@ class MeanCommand(ReleaseCommand):
         --std
     --bounds LO HI, float, repeated
         public bounds of the column (adaptive: of its mean); once for all columns, or once per column in their order
+    --private-bounds
+        clipped: choose bounds from the rows for a fifth of epsilon, in place of --bounds; --bounds private is the same
     --hard
         the bounds hold by nature, for every row (a percentage, an age, an answer from 1 to 5)
     --clipped-share
@@ -71,15 +73,18 @@ class MeanCommand(ReleaseCommand):
         for name in ("clipped_share",) if adaptive else ("bound", "tails", "std_bound", "cov"):
             if getattr(options, name) not in (None, False):
                 raise refuse_both(f"--{name.replace('_', '-')}", f"--method {options.method}")
-        if not adaptive and options.bounds is None:
-            raise refuse("--bounds", allowed="be given with --method clipped")
+        private = options.private_bounds
+        if private and (adaptive or options.bounds is not None):
+            raise refuse_both("--private-bounds", "--method adaptive" if adaptive else "--bounds LO HI")
+        if not adaptive and options.bounds is None and not private:
+            raise refuse("--bounds", allowed="be given with --method clipped: LO HI, or private")
         for low, high in options.bounds or []:
             check_ends(low, high)
         if getattr(options, "test", None) is not None:
             self._check_values(options, d)
         shared = {
             **given(options, "epsilon delta missing"),
-            "bounds": None if options.bounds is None else per_column("--bounds", options.bounds, d),
+            "bounds": "private" if private else options.bounds and per_column("--bounds", options.bounds, d),
             "bounds_are": "hard" if options.hard else "clip",
             "std": self._std(options.std, d, adaptive),
         }
@@ -234,6 +239,41 @@ class SparseMeanCommand(ReleaseCommand):
 SPARSE_MEAN = SparseMeanCommand()
 
 
+class BoundsCommand(ReleaseCommand):
+    """Bounds of columns about which nobody knows anything."""
+
+    name = "bounds"
+    help = "private bounds of columns, where nobody knows any"
+    description = (
+        "Release bounds for the mean of each named column, without any public bounds. The number of rows and the "
+        "column names are public; two files of the same size that differ in one row are neighbors."
+    )
+    parameters = """
+    --step STEP, float
+        what the data are whole multiples of (1 for counts)
+    --within LO HI, float
+        public limits of all columns, 'inf' or '-inf' for none
+    --for-epsilon E, float
+        epsilon of the mean that will use the bounds (default: four times --epsilon)
+    """
+    unit = "the mean of its entries"
+    delta = None
+    missing = ("error", "drop")
+    intervals = False
+
+    def build(self, options: argparse.Namespace, n: int, d: int) -> Any:
+        from dpstats.means import PrivateBounds
+
+        within = None if options.within is None else tuple(options.within)
+        return PrivateBounds(**given(options, "step for_epsilon epsilon missing"), within=within)
+
+    def report(self, model: Any, options: argparse.Namespace) -> tuple[list[Any], dict[str, Any]]:
+        return [model.summary()], {"bounds": model.to_dict()["rows"]}
+
+
+BOUNDS = BoundsCommand()
+
+
 class QuantileCommand(ReleaseCommand):
     """Quantiles of a column."""
 
@@ -247,8 +287,10 @@ class QuantileCommand(ReleaseCommand):
     parameters = """
     -q --quantile Q, float, repeated
         fraction in (0, 1); repeatable (default: 0.5)
-    --bounds LO HI, float, required
+    --bounds LO HI, float
         public bounds, known without the data; wide bounds cost little
+    --private-bounds
+        choose bounds from the rows for a fifth of epsilon, in place of --bounds; --bounds private is the same
     --step STEP, float
         what the data are whole multiples of (1 for counts), from LO on
     --coverage {regular,any}, default regular
@@ -274,12 +316,15 @@ class QuantileCommand(ReleaseCommand):
     def build(self, options: argparse.Namespace, n: int, d: int) -> Any:
         from dpstats.quantiles import PrivateQuantile
 
-        check_ends(*options.bounds)
+        if options.private_bounds == (options.bounds is not None):
+            raise refuse("--bounds", allowed="be given: LO HI, or private")
+        if options.bounds is not None:
+            check_ends(*options.bounds)
         if d != 1:
             raise refuse("--column", got=f"{d} columns", allowed="be given once")
         return PrivateQuantile(
             options.quantile or [0.5],
-            bounds=tuple(options.bounds),
+            bounds="private" if options.bounds is None else tuple(options.bounds),
             confidence_level=None if options.no_intervals else options.confidence,
             **given(options, "step epsilon delta coverage missing"),
         )

@@ -348,6 +348,8 @@ def join_lists(words: Sequence[str]) -> list[str]:
     >>> from dpstats.cli.options import join_lists
     >>> join_lists(["--groups", "-1,0,1", "--bounds", "-1e3", "5"])
     ['--groups=-1,0,1', '--bounds', '-1000', '5']
+    >>> join_lists(["--bounds", "private"])
+    ['--private-bounds']
     """
     joined: list[str] = []
     for word in words:
@@ -361,6 +363,9 @@ def join_lists(words: Sequence[str]) -> list[str]:
             and "=" not in option
         ):
             joined[-1] = f"{option}={word}"
+        elif (option, word) == ("--bounds", "private"):
+            # The option of two numbers cannot take a word.
+            joined[-1] = "--private-bounds"
         else:
             joined.append(word)
     return joined

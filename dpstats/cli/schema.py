@@ -49,6 +49,7 @@ COMMANDS: dict[str, dict[str, Schema]] = {
     "survival": {**_RELEASE, **_COVERED, "life_table": _OBJECTS},
     "histogram": {**_RELEASE, **_COVERED, "bins": _OBJECTS},
     "quantile": {**_RELEASE, **_LEVEL, "quantiles": _OBJECTS},
+    "bounds": {**_RELEASE, "bounds": _OBJECTS},
     "regress": {**_RELEASE, **_LEVEL, "params": _OBJECTS},
     "statistic": {**_RELEASE, **_COVERED, "estimates": _OBJECTS},
     "identity-test": {**_RELEASE, "statistic": _NUMBER, "pvalue": _NUMBER, "reject": _FLAG, "level": _NUMBER},

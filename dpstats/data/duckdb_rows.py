@@ -521,7 +521,9 @@ def check_duckdb() -> None:
 
     found = str(duckdb.__version__)
     if int(found.partition(".")[0]) < 2:
-        raise InvalidData(f"dpstats needs DuckDB 2.0 or newer, got DuckDB {found}: pip install 'dpstats[sql]'")
+        raise InvalidData(
+            f"dpstats needs DuckDB 2.0 or newer, got DuckDB {found}: pip install 'dpstats[sql]'"
+        )
 
 
 def of_relation(relation: Any) -> DuckRows:

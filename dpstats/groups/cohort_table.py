@@ -24,8 +24,9 @@ from dpstats.groups.group_means import GroupMeans
 from dpstats.groups.group_points import GroupQuantilesPlan
 from dpstats.groups.group_quantiles import GroupQuantiles
 from dpstats.groups.ratios import GroupMeansPlan
+from dpstats.inference.papers import UNKNOWN
 from dpstats.inference.reports import Records, told_parameters
-from dpstats.inference.results import UNKNOWN, Summary, about_missing, hide_noise, significant
+from dpstats.inference.results import Summary, about_missing, hide_noise, significant
 from dpstats.privacy.guarantee import PrivacyGuarantee
 from dpstats.privacy.plan import ReleasePlan
 from dpstats.release.estimator import PrivateEstimator, fitted, parameters, privacy_facts

@@ -69,6 +69,7 @@ from dpstats.inference.results import (
     significant,
 )
 from dpstats.means.ratio import TOTALS, DifferenceErrors, Ratio, RatioErrors, Region, Tukey, group_sums
+from dpstats.mechanisms.unknown_bounds import note_bounds, plan_with_bounds, wants_bounds
 from dpstats.privacy.guarantee import parse_neighbors
 from dpstats.regression import engine
 from dpstats.regression.levels import LevelsEstimate
@@ -115,9 +116,10 @@ class GroupMeans(RatioEstimator[GroupMeansPlan]):
         Column of a data frame that contains the labels. ``fit(frame)`` then needs no ``y``.
     columns : sequence of column names, optional
         Columns to estimate, if ``by`` is given. Default: the columns that ``bounds`` names, or all others.
-    bounds : (low, high) or array-like of shape (n_features, 2)
+    bounds : (low, high), array-like of shape (n_features, 2), "private" or UnknownBounds
         Public bounds of every column, known without the data. A mapping ``{column: (low, high)}`` or a data frame with
-        one row per column is matched to the columns by name.
+        one row per column is matched to the columns by name. "private" chooses one pair for all groups from the rows,
+        for a fifth of epsilon (`UnknownBounds`).
     bounds_are : {"clip", "hard"}, default="clip"
         Whether entries can lie outside the bounds. "clip": they can, and are moved to the nearer bound. "hard": they
         cannot, as for an age.
@@ -272,6 +274,8 @@ class GroupMeans(RatioEstimator[GroupMeansPlan]):
           a group of n/2 = 2500 rows: noise of its mean 0.008 (0.0126 at a bound)
           noise hides standard deviations there below about 0.404, and Hedges' g with them
         """
+        if wants_bounds(self.bounds):
+            return plan_with_bounds(self, n_samples, n_features)
         n, neighbors = check_size(self, n_samples), parse_neighbors(self.neighbors)
         d = check_integer("n_features", n_features, at_least=1)
         epsilon, delta = check_privacy_parameters(self.epsilon, self.delta)
@@ -783,10 +787,12 @@ class GroupMeans(RatioEstimator[GroupMeansPlan]):
             return adjusted_notes(self._adjusted, plan)
         if self.plan_.region.hard:
             return []
-        return [
-            "E[clip(x)] is the mean of a group with every entry beyond the bounds moved to the nearer bound. If values "
-            "cannot lie beyond the bounds, set bounds_are='hard'."
-        ]
+        moved = (
+            "E[clip(x)] is the mean of a group with every entry beyond the bounds moved to the nearer bound."
+        )
+        if chosen := note_bounds(self):
+            return [*chosen, moved]
+        return [f"{moved} If values cannot lie beyond the bounds, set bounds_are='hard'."]
 
 
 @picture_of.register

@@ -6,7 +6,7 @@ Proof: docs/proofs/quantiles.md, "Groups".
 from __future__ import annotations
 
 from dataclasses import field, replace
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
@@ -30,6 +30,7 @@ from dpstats.inference.estimates import Estimates
 from dpstats.inference.figures import draw_boxes, plain
 from dpstats.inference.results import list_some
 from dpstats.lattice.rounding import rows_that_count
+from dpstats.mechanisms.unknown_bounds import plan_with_bounds, wants_bounds
 from dpstats.quantiles.grid import OneColumn, check_grid, check_sizes
 from dpstats.quantiles.quantile import check_fractions
 from dpstats.quantiles.quantile_plan import (
@@ -58,8 +59,9 @@ class GroupQuantiles(OneColumn[GroupQuantilesPlan]):
         one, are left out.
     by : column name, optional
         Column of a data frame that contains the labels. ``fit(frame)`` then needs no ``y``.
-    bounds : (low, high)
+    bounds : (low, high), "private" or UnknownBounds
         Public bounds, known without the data. A row outside counts as the nearer bound.
+        "private" chooses them from the rows for a fifth of epsilon, without a step (`UnknownBounds`).
     step : float, optional
         Spacing of the data, such as 1 for counts. It must divide the range. Default: rows are rounded to a 2^20th of
         the range.
@@ -175,6 +177,8 @@ class GroupQuantiles(OneColumn[GroupQuantilesPlan]):
           a group of about 189 rows or more has an estimate and both limits of an interval
         """
         n = check_sizes(n_samples, n_features)
+        if wants_bounds(self.bounds):
+            return cast(GroupQuantilesPlan, plan_with_bounds(self, n, 1, tails=False))
         epsilon, _ = check_privacy_parameters(self.epsilon, 0.0)
         q = tuple(sorted(check_fractions(self.q)))
         level = self.confidence_level

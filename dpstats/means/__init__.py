@@ -3,16 +3,22 @@
 from dpstats.means.adaptive import AdaptiveMean
 from dpstats.means.clipped import ClippedMean
 from dpstats.means.estimator import CompleteCases, clipping_radius, required_samples
+from dpstats.means.private_bounds import Bounds, PrivateBounds, private_bounds
 from dpstats.means.sparse import SparseMean
 from dpstats.means.variance import PrivateVariance
+from dpstats.mechanisms.unknown_bounds import UnknownBounds
 
 __all__ = [
     "AdaptiveMean",
+    "Bounds",
     "ClippedMean",
     "CompleteCases",
+    "PrivateBounds",
     "PrivateVariance",
     "SparseMean",
+    "UnknownBounds",
     "clipping_radius",
+    "private_bounds",
     "required_samples",
 ]
 

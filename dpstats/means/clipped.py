@@ -9,7 +9,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -65,6 +65,7 @@ from dpstats.means.ratio import (
     calibrate_totals,
     public_numbers,
 )
+from dpstats.mechanisms.unknown_bounds import note_bounds, plan_with_bounds, wants_bounds
 from dpstats.privacy.guarantee import Neighbors, PrivacyGuarantee
 from dpstats.privacy.plan import ReleasePlan
 from dpstats.privacy.stages import JointStage, Stage
@@ -239,10 +240,11 @@ class ClippedMean(ColumnEstimator[ClippedMeanPlan]):
 
     Parameters
     ----------
-    bounds : (low, high) or array-like of shape (n_features, 2), optional
+    bounds : (low, high), array-like of shape (n_features, 2), "private" or UnknownBounds, optional
         Public bounds of every column, known without the data. Entries outside are moved to the nearer bound. A
         mapping ``{column: (low, high)}`` or a data frame with one row per column is matched to the columns of ``X``
-        by name. Give either ``bounds`` or ``clip``.
+        by name. Give either ``bounds`` or ``clip``. "private" chooses bounds from the rows for a fifth of epsilon;
+        `UnknownBounds` has its options.
     bounds_are : {"clip", "hard"}, default="clip"
         Whether entries can lie outside the bounds:
 
@@ -336,6 +338,11 @@ class ClippedMean(ColumnEstimator[ClippedMeanPlan]):
         ``clipped_share=True``. Noise can make it negative.
     clipped_share_std_ : float
         Standard deviation of the noise in ``clipped_share_``.
+    bounds_ : ndarray of shape (n_features, 2)
+        The chosen bounds. Only with ``bounds="private"``.
+    beyond_bounds_, beyond_bounds_std_ : ndarray of shape (n_features, 2)
+        Noisy fraction of rows below and above the chosen bounds, and the standard deviation of its noise. Only with
+        ``bounds="private"``.
     privacy_ : PrivacyGuarantee
         Guarantee of the fit, for neighboring datasets that differ in one row.
     plan_ : ReleasePlan
@@ -438,6 +445,9 @@ class ClippedMean(ColumnEstimator[ClippedMeanPlan]):
             second moment about the center: 5 numbers, Laplace noise of scale 0.004
           Noise chosen: Laplace, smaller than Gaussian noise at delta = 1e-06; the guarantee has delta = 0
         """
+        if wants_bounds(self.bounds):
+            chosen = plan_with_bounds(self, n_samples, n_features, noise=lambda plan: plan.mean_noise)
+            return cast(ClippedMeanPlan, chosen)
         size = check_size(self, n_samples)
         d = check_integer("n_features", n_features, at_least=1)
         epsilon, delta = check_privacy_parameters(self.epsilon, self.delta)
@@ -692,6 +702,7 @@ class ClippedMean(ColumnEstimator[ClippedMeanPlan]):
         if plan.estimates_std:
             notes.append(f"The column '{SPREAD}' has the private standard deviation of the clipped rows.")
             notes += hidden_spreads_note(self._column_names(), self.std_)
+        notes += note_bounds(self)
         if not plan.region.hard:
             found = []
             if hasattr(self, "clipped_share_"):
@@ -708,7 +719,7 @@ class ClippedMean(ColumnEstimator[ClippedMeanPlan]):
     def _edge_note(self) -> list[str]:
         """Return a note that lists the columns whose estimate is so close to a bound that clipping is likely."""
         plan = self.plan_
-        if plan.clip_norm == "l2":
+        if plan.clip_norm == "l2" or plan.located is not None:
             return []
         low, high = plan.region.ends(plan.n_features)
         spread = np.zeros(plan.n_features) if self._spread is None else self._spread

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -41,6 +41,7 @@ from dpstats.means.moments import (
     flat,
 )
 from dpstats.means.ratio import Region
+from dpstats.mechanisms.unknown_bounds import note_bounds, plan_with_bounds, wants_bounds
 from dpstats.privacy.guarantee import Neighbors, PrivacyGuarantee, parse_neighbors
 from dpstats.privacy.plan import ReleasePlan
 from dpstats.privacy.stages import Added, JointStage, Stage
@@ -109,10 +110,11 @@ class PrivateVariance(ColumnEstimator[PrivateVariancePlan]):
 
     Parameters
     ----------
-    bounds : (low, high) or array-like of shape (n_features, 2), optional
+    bounds : (low, high), array-like of shape (n_features, 2), "private" or UnknownBounds, optional
         Public bounds of every column, known without the data. Entries outside are moved to the nearer bound. A
         mapping ``{column: (low, high)}`` or a data frame with one row per column is matched to the columns of ``X``
-        by name. Give either ``bounds`` or ``clip``.
+        by name. Give either ``bounds`` or ``clip``. "private" chooses bounds from the rows for a fifth of epsilon
+        (`UnknownBounds`).
     bounds_are : {"clip", "hard"}, default="clip"
         Whether entries can lie outside the bounds:
 
@@ -239,6 +241,8 @@ class PrivateVariance(ColumnEstimator[PrivateVariancePlan]):
             fourth moment about the center: 3 numbers, Laplace noise of scale 0.443229
           Noise chosen: Laplace, smaller than Gaussian noise at delta = 1e-06; the guarantee has delta = 0
         """
+        if wants_bounds(self.bounds):
+            return cast(PrivateVariancePlan, plan_with_bounds(self, n_samples, n_features))
         n, neighbors = check_size(self, n_samples), parse_neighbors(self.neighbors)
         added = neighbors is Neighbors.ADD_OR_REMOVE_ONE
         d = check_integer("n_features", n_features, at_least=1)
@@ -385,6 +389,7 @@ class PrivateVariance(ColumnEstimator[PrivateVariancePlan]):
             notes.append(
                 "Every entry beyond the bounds is moved to the nearer bound, which lowers variances."
             )
+        notes += note_bounds(self)
         return replace(
             found,
             title="Private variance",

@@ -444,14 +444,14 @@ class Plan(Reported):
 
 @dataclass(frozen=True)
 class Counted:
-    """The count of complete rows, which precedes a release from a random sample of them.
+    """A release that precedes another: a count of complete rows before a sample of them, or bounds before their use.
 
     Attributes
     ----------
     plan : ReleasePlan
-        Release of the count. Its ``n_samples`` is the public number of rows.
+        The first release. Its ``n_samples`` is the public number of rows.
     target : PrivacyGuarantee
-        Guarantee of the release from the sample.
+        Guarantee of the release that follows.
     """
 
     plan: ReleasePlan
@@ -471,6 +471,8 @@ class ReleasePlan(Plan):
         Public number of columns.
     counted : Counted, optional
         Count of the complete rows, if the stages read a random sample of them (``missing="drop"``).
+    located : Counted, optional
+        Release of the bounds of the columns, if nobody declared them (``bounds="private"``).
 
     Examples
     --------
@@ -489,6 +491,7 @@ class ReleasePlan(Plan):
     n_planned: int | None
     n_features: int
     counted: Counted | None = field(default=None, kw_only=True, repr=False)
+    located: Counted | None = field(default=None, kw_only=True, repr=False)
 
     @property
     def has_private_size(self) -> bool:
@@ -540,28 +543,51 @@ class ReleasePlan(Plan):
         """The public number of rows of the data."""
         return self.n_samples if self.counted is None else self.counted.plan.n_samples
 
+    @property
+    def _first_release(self) -> Counted | None:
+        """The release before the stages, if there is one."""
+        return self.counted or self.located
+
     @cached_property
     def events(self) -> tuple[Event, ...]:
-        """Events of all stages, and of the count of complete rows before them."""
-        if self.counted is None:
+        """Events of all stages, and of the release before them."""
+        before = self._first_release
+        if before is None:
             return super().events
-        alone = replace(self, counted=None, target=self.counted.target)
-        events = (*self.counted.plan.events, *alone.events)
+        alone = replace(self, counted=None, located=None, target=before.target)
+        events = (*before.plan.events, *alone.events)
         if certifies(events, self.target):
             return events
         # The curve of all events can exceed the sum of both guarantees, which is added instead.
-        return (*self.counted.plan.events, as_event(alone.guarantee))
+        return (*before.plan.events, as_event(alone.guarantee))
 
     def _state(self, unit: str, simulated: bool) -> dict[str, Any]:
         stated = super()._state(unit, simulated)
-        if self.counted is not None:
-            target = replace(self.counted.target, unit=unit, simulated=simulated)
-            stated["counted"] = Counted(self.counted.plan.for_data(unit, simulated), target)
+        for name in ("counted", "located"):
+            before = getattr(self, name)
+            if before is not None:
+                target = replace(before.target, unit=unit, simulated=simulated)
+                stated[name] = Counted(before.plan.for_data(unit, simulated), target)
         return stated
 
     @property
     def _listed(self) -> tuple[AnyStage, ...]:
-        return self.stages if self.counted is None else (*self.counted.plan.stages, *self.stages)
+        return (
+            self.stages if self._first_release is None else (*self._first_release.plan.stages, *self.stages)
+        )
+
+    @property
+    def together(self) -> Plan:
+        """The plan of one session for all stages: bounds, if there are some to choose, and what uses them."""
+        if self.located is None:
+            return self
+        made = ReleasePlan(self._listed, self.target, self.n_planned, self.n_features)
+        vars(made).update(events=self.events, guarantee=self.guarantee)
+        return made
+
+    def reader(self, estimator: Any) -> Any:
+        """Return the object that reads and releases for an estimator whose plan follows this one."""
+        return estimator
 
     @cached_property
     def guarantee(self) -> PrivacyGuarantee:
@@ -612,6 +638,9 @@ class ReleasePlan(Plan):
         if self.counted is not None:
             count = ", ".join(stage.describe(self.n_features) for stage in self.counted.plan.stages)
             head += f"\n  {count}\n  then, from a random sample of {self.n_samples:,} complete rows:"
+        if self.located is not None:
+            first = "".join(f"\n  {stage.describe(self.n_features)}" for stage in self.located.plan.stages)
+            head += f"{first}\n  then, with the bounds that follow (before they are known, of -1 and 1):"
         stages = [f"  {stage.describe(self.n_features)}" for stage in self.stages]
         return "\n".join([head, *stages, *(f"  {name}: {words}" for name, words in self.cautions)])
 

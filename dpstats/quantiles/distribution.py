@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,6 +22,7 @@ from dpstats.inference.figures import ESTIMATE, REFERENCE, new_figure
 from dpstats.inference.reports import picture_of
 from dpstats.inference.results import ConfidenceInterval, few_observed
 from dpstats.lattice import isqrt_up
+from dpstats.mechanisms.unknown_bounds import plan_with_bounds, wants_bounds
 from dpstats.privacy.guarantee import PrivacyGuarantee
 from dpstats.quantiles.grid import (
     BAND,
@@ -205,8 +206,9 @@ class PrivateDistribution(OneColumn[DistributionPlan]):
 
     Parameters
     ----------
-    bounds : (low, high)
+    bounds : (low, high), "private" or UnknownBounds
         Public bounds, in the units of the data, known without the data. A row outside counts as the nearer bound.
+        "private" chooses them from the rows for a fifth of epsilon, without a step (`UnknownBounds`).
     step : float, optional
         Spacing of the data, such as 1 for counts. Values are the lower bound plus multiples of it. Each cell is then a
         single value. There may be at most 2^20 values.
@@ -297,6 +299,8 @@ class PrivateDistribution(OneColumn[DistributionPlan]):
         0.03
         """
         n = check_sizes(n_samples, n_features)
+        if wants_bounds(self.bounds):
+            return cast(DistributionPlan, plan_with_bounds(self, n, 1))
         epsilon, delta = check_privacy_parameters(self.epsilon, self.delta)
         bins = check_integer("bins", self.bins, at_least=2, at_most=_MOST_CELLS)
         missing = self._policy()

@@ -232,8 +232,15 @@ class OneColumn(HasEstimates, PrivateEstimator[Plan]):
             ("Column, rows", f"{self._name}, {plan.n_samples:,} (public)"),
             ("Privacy", str(self.privacy_)),
             *([("Rows observed", observed_rows(self.rows_, plan.rows_std))] if plan.dropped else []),
-            ("Bounds", f"{plan.grid.low:g} to {plan.grid.high:g} (public)"),
+            ("Bounds", f"{plan.grid.low:g} to {plan.grid.high:g} ({_how_known(plan)})"),
         ]
+
+
+def _how_known(plan: GridPlan) -> str:
+    """Return how the bounds became known: they are public, or a release has chosen them."""
+    if plan.located is None:
+        return "public"
+    return f"chosen for {plan.located.plan.target.epsilon:.3g} of epsilon"
 
 
 def check_sizes(n_samples: Any, n_features: Any) -> int:

@@ -6,7 +6,7 @@ Proof: docs/proofs/smooth-sensitivity.md.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 
@@ -14,6 +14,7 @@ from dpstats.data.parameters import check_level, check_privacy_parameters, check
 from dpstats.data.rows import Rows
 from dpstats.inference.error_distributions import chosen_limits
 from dpstats.inference.estimates import Estimates
+from dpstats.mechanisms.unknown_bounds import plan_with_bounds, wants_bounds
 from dpstats.privacy.guarantee import PrivacyGuarantee
 from dpstats.privacy.stages import LEAST_HEAVY, Smooth, Stage
 from dpstats.quantiles.grid import Grid, GridPlan, OneColumn, check_grid, check_sizes, sorted_places
@@ -81,8 +82,9 @@ class PrivateMedian(OneColumn[MedianPlan]):
 
     Parameters
     ----------
-    bounds : (low, high)
+    bounds : (low, high), "private" or UnknownBounds
         Public bounds, in the units of the data, known without the data. A row outside counts as the nearer bound.
+        "private" chooses them from the rows for a fifth of epsilon, without a step (`UnknownBounds`).
     step : float, optional
         Spacing of the data, from the lower bound on. Rows and the result are rounded to multiples of it. None: rows are
         rounded to a 2^20th of the range.
@@ -167,6 +169,8 @@ class PrivateMedian(OneColumn[MedianPlan]):
           median: 1 number, Laplace noise of a private scale, by the smooth sensitivity
         """
         n = check_sizes(n_samples, n_features)
+        if wants_bounds(self.bounds):
+            return cast(MedianPlan, plan_with_bounds(self, n, 1, tails=False))
         epsilon, delta = check_privacy_parameters(self.epsilon, self.delta)
         check_real("delta", delta, at_most=0.5)
         level = None

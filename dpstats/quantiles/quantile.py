@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,6 +26,7 @@ from dpstats.inference.estimates import Estimates
 from dpstats.inference.figures import ESTIMATE, new_figure, place_bars
 from dpstats.inference.reports import picture_of
 from dpstats.inference.results import few_observed
+from dpstats.mechanisms.unknown_bounds import plan_with_bounds, wants_bounds
 from dpstats.privacy.guarantee import PrivacyGuarantee
 from dpstats.quantiles.grid import OneColumn, check_grid, check_sizes, sorted_places
 from dpstats.quantiles.halving import counts_beside, windows
@@ -78,9 +79,10 @@ class PrivateQuantile(OneColumn[QuantilePlan]):
     ----------
     q : float or sequence of float, default=0.5
         Distinct fractions in (0, 1), in any order. Results have the same order.
-    bounds : (low, high)
+    bounds : (low, high), "private" or UnknownBounds
         Public bounds, known without the data. A row outside counts as the nearer bound. This does not change quantiles
         between the bounds. Their intervals may miss if many rows count as a bound.
+        "private" chooses them from the rows for a fifth of epsilon, without a step (`UnknownBounds`).
     step : float, optional
         Spacing of the data, such as 1 for counts. It must divide the range. Rows and results are rounded to multiples
         of it, from the lower bound on. Default: rows are rounded to a 2^20th of the range.
@@ -191,6 +193,8 @@ class PrivateQuantile(OneColumn[QuantilePlan]):
         ([2430, 2500, 2570], 4.45)
         """
         n = check_sizes(n_samples, n_features)
+        if wants_bounds(self.bounds):
+            return cast(QuantilePlan, plan_with_bounds(self, n, 1, tails=False))
         epsilon, delta = check_privacy_parameters(self.epsilon, self.delta)
         q, grid = tuple(sorted(check_fractions(self.q))), check_grid(self.bounds, self.step)
         level = (

@@ -375,8 +375,10 @@ class PrivateEstimator(Reported, BaseEstimator, Generic[Plan]):
                 rows = sample_complete(rows.whole(), orders, planner._fill(d))
             plan = plan.for_data(unit, noise.simulated)
         plan = reader._prepare(plan)
+        if plan.located is not None:
+            reader = plan.located.plan.reader(reader)
         stated = plan if counted is None else plan.follow(counted)
-        session = session_of(plan, noise, budget, label)
+        session = session_of(plan.together, noise, budget, label)
         guarantee = stated.guarantee
         with _renew(self):
             with quiet():
@@ -386,12 +388,17 @@ class PrivateEstimator(Reported, BaseEstimator, Generic[Plan]):
                 with session:
                     if not session.is_answered():
                         reader._release(private, plan, session)
+            released = session.released
+            if plan.located is not None:
+                stated = reader.settle(released, plan)
+                reader.record(self, released, plan)
+                released = {stage.name: released[stage.name] for stage in stated.stages}
             self.plan_, self.privacy_ = stated, guarantee
             self._parameters = parameters
             if counted is not None:
                 self.rows_, self.rows_noise_std_ = complete, float(np.max(counted.plan.noise(ROWS).std))
                 self.n_rows_ = plan.n_samples
-            self._report(session.released, stated)
+            self._report(released, stated)
         return self
 
     def _row_is(self, unit: str) -> str:
@@ -711,8 +718,10 @@ def read_again(estimator: PrivateEstimator[Any], X: Any, extra_columns: tuple[Co
 
 
 def privacy_facts(fit: PrivateEstimator[Any]) -> list[tuple[str, str]]:
-    """Return the facts of a summary on the guarantee."""
-    return [*fit.privacy_.facts(), *fit.plan_.cautions]
+    """Return the facts of a summary on the guarantee, and on bounds that the fit chose."""
+    located = fit.plan_.located
+    chosen = [] if located is None else located.plan.reader(fit).facts(fit)
+    return [*fit.privacy_.facts(), *fit.plan_.cautions, *chosen]
 
 
 def state_missing(plan: ReleasePlan, estimand: str) -> str:

@@ -14,6 +14,7 @@ import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from contextvars import ContextVar
+from dataclasses import replace
 from fractions import Fraction
 from types import MappingProxyType, TracebackType
 from typing import Any, NamedTuple, NoReturn, Self
@@ -581,6 +582,18 @@ class Session:
         self._take(name)
         self._skipped[name] = why
 
+    def take_units(self, stages: Sequence[AnyStage]) -> None:
+        """Release further stages in the units of these, which must be equal except for the length of a step.
+
+        The units may follow from earlier releases. The integers, their noise and the cost are as planned.
+        """
+        for stage in stages:
+            planned = self._stage(stage.name, *KINDS)
+            if planned != stage and _drop_units(planned) != _drop_units(stage):
+                raise DPStatsError(f"stage {stage.name!r} must be as planned, but for its units")
+            assert self._tickets is not None
+            self._tickets[stage.name] = stage
+
     # Mechanics
 
     def _stage(self, name: str, *kinds: type[AnyStage]) -> Any:
@@ -683,6 +696,19 @@ class Session:
 
     def __reduce__(self) -> NoReturn:
         raise TypeError("a Session cannot be copied or pickled: two copies would cost twice")
+
+
+def _drop_units(stage: AnyStage) -> AnyStage:
+    """Return a stage whose integers are not in units of the data."""
+    if isinstance(stage, Stage | Smooth):
+        return replace(stage, spacing=1.0)
+    if isinstance(stage, JointStage):
+        return replace(stage, blocks=tuple(replace(block, spacing=1.0) for block in stage.blocks))
+    if isinstance(stage, Discovery):
+        touched = _drop_units(stage.touched)
+        assert isinstance(touched, JointStage)
+        return replace(stage, touched=touched)
+    return stage
 
 
 def to_units(noisy: NDArray[Any], spacing: Spacing) -> NDArray[np.float64]:

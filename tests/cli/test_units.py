@@ -20,6 +20,7 @@ COMMANDS = {
     "histogram": ["--column", "visits", "--bins", "0", "2", "4", "10", "--unknown", "drop"],
     "quantile": ["--column", "visits", "--bounds", "0", "10"],
     "mean": ["--column", "visits", "--bounds", "0", "10"],
+    "bounds": ["--column", "visits", "--epsilon", "9"],
     "sparse-mean": ["--column", "visits", "--column", "more", "--nonzero", "1", "--clip", "9", "--std", "3"],
     "identity-test": ["--column", "visits", "--mean", "4"],
     "regress": [

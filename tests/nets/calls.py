@@ -128,6 +128,7 @@ ESTIMATORS: dict[str, Call] = {
         Call(means.AdaptiveMean, {"bound": 40.0, "std": 1.0, **SEED}, fit(X)),
         Call(means.SparseMean, {"n_nonzero": 1, "clip": 4.0, "std": 1.0, "split": True, **SEED}, fit(X)),
         Call(means.PrivateVariance, BOUNDED, fit(X)),
+        Call(means.PrivateBounds, {"epsilon": 4.0, **SEED}, fit(X)),
         Call(means.CompleteCases, SEED, fit(HOLES[id(X)])),
         Call(groups.CohortTable, {"groups": [0, 1, 2], "by": "arm", "columns": COHORT, **SEED}, fit(TRIAL)),
         Call(groups.GroupMeans, {"groups": [0, 1, 2], **BOUNDED}, fit(X, LABELS)),

@@ -1,0 +1,443 @@
+"""Bounds that nobody knows: released from the rows themselves, before the release that uses them.
+
+One selection chooses a window that holds most rows of each column, anywhere among the floats. One noisy histogram
+counts the rows on both sides of it. The bounds follow from these releases. An estimator with ``bounds="private"`` makes
+both, and then its own release with these bounds, in one session and for one charge.
+Proof: docs/proofs/private-bounds.md.
+"""
+
+from __future__ import annotations
+
+import copy
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.sparse import issparse
+
+from dpstats.data.parameters import check_columns, check_integer, check_real
+from dpstats.data.rows import Rows
+from dpstats.errors import DPStatsError, refuse
+from dpstats.inference.results import list_some
+from dpstats.lattice import isqrt_up
+from dpstats.mechanisms.clip_choice import BINS, REACH, Clip, choose_clip, count_tails
+from dpstats.mechanisms.windows import (
+    NOT_FOUND,
+    UTILITY_RANGE,
+    Candidates,
+    find_candidates,
+    window_utilities,
+)
+from dpstats.privacy.guarantee import PrivacyGuarantee, quotient_up
+from dpstats.privacy.plan import Counted, ReleasePlan
+from dpstats.privacy.stages import AnyStage, Choice, Stage
+from dpstats.release.additive import Integers, additive_stages
+from dpstats.release.private_size import has_private_size
+from dpstats.release.session import Part, Released, Session
+
+Floats = NDArray[np.float64]
+
+WINDOWS, TAILS = "windows", "rows by distance from the windows"
+
+_WORDS = "a window among {candidates:,} for each column, exponential mechanism of scale {scale:.6g} rows"
+_WINDOW_ROWS = 120.0
+"""The windows need this over n of epsilon for each column, and no more: the tails can use all the rest."""
+LEAST_ROWS = 50.0
+"""Rows times epsilon that the bounds of one column need."""
+_EXACT = 1 - 2.0**-50  # parts of a float epsilon can add up to one unit in the last place too much
+
+
+@dataclass(frozen=True)
+class UnknownBounds:
+    """A request for bounds that the fit chooses itself, as ``bounds`` of an estimator.
+
+    ``bounds="private"`` is the same without options.
+
+    Parameters
+    ----------
+    step : float or sequence of float, optional
+        Spacing of the data, such as 1 for counts or 0.01 for money; one per column, or one for all. No window is
+        narrower. It helps if many rows share a value.
+    within : (low, high), optional
+        Public limits of all columns, which may be infinite. Rows outside count as the nearer limit, and the bounds
+        stay inside. For amounts that are never negative: ``within=(0, float("inf"))``.
+    share : float, default=0.2
+        Part of epsilon that pays for the bounds.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from dpstats.means import ClippedMean, UnknownBounds
+    >>> visits = np.random.default_rng(0).poisson(30, size=(5000, 1))
+    >>> mean = ClippedMean(bounds=UnknownBounds(step=1, within=(0, float("inf"))), random_state=0).fit(visits)
+    >>> mean.mean_.round(1)
+    array([29.9])
+    """
+
+    step: Any = None
+    within: Any = None
+    share: float = 0.2
+
+
+def wants_bounds(bounds: Any) -> bool:
+    """Return whether an estimator must choose its bounds."""
+    return isinstance(bounds, UnknownBounds) or (isinstance(bounds, str) and bounds == "private")
+
+
+class ColumnBounds(NamedTuple):
+    """Released bounds of one column.
+
+    Attributes
+    ----------
+    found : bool
+    center, width : float
+        The chosen window; NaN if none was found.
+    clip : Clip
+        The bounds, and the rows beyond them.
+    """
+
+    found: bool
+    center: float
+    width: float
+    clip: Clip
+
+
+_NOWHERE = ColumnBounds(False, math.nan, math.nan, Clip(*[math.nan] * 6))
+
+
+@dataclass(frozen=True)
+class BoundsPlan(ReleasePlan):
+    """The plan of a release of bounds.
+
+    Attributes
+    ----------
+    step : tuple of float, or None
+        Spacing of the data, for each column.
+    within : (float, float) or None
+        Public interval of the columns.
+    later : float
+        Standard deviation of the noise of a later mean, for bounds of width 1.
+    """
+
+    step: tuple[float, ...] | None
+    within: tuple[float, float] | None
+    later: float = field(repr=False)
+
+    @property
+    def windows(self) -> Choice:
+        """The stage that chooses a window for each column."""
+        stage = self.stages[0]
+        assert isinstance(stage, Choice)
+        return stage
+
+    @property
+    def tails(self) -> Stage | None:
+        """The stage that counts rows on both sides of the windows, if there is one."""
+        stage = self.stages[-1]
+        return stage if isinstance(stage, Stage) else None
+
+    @property
+    def window_epsilon(self) -> float:
+        """Epsilon of the window of one column."""
+        return UTILITY_RANGE / self.windows.scale_steps
+
+    def candidates(self, column: int) -> Candidates:
+        """Return the candidate windows of a column."""
+        return find_candidates(None if self.step is None else self.step[column], self.within)
+
+    @property
+    def unnoticed(self) -> float:
+        """The number of rows beyond the bounds that the noise of the counts hides; NaN without counts."""
+        return math.nan if self.tails is None else math.ceil(3 * self.tails.scale_steps)
+
+    def reader(self, estimator: Any) -> BoundsFirst:
+        return BoundsFirst(estimator)
+
+    def notes(self) -> list[str]:
+        if self.tails is None:
+            return []
+        return [f"Up to {self.unnoticed:,.0f} rows beyond the bounds of a column would not be noticed."]
+
+
+def plan_bounds(
+    n: int,
+    d: int,
+    epsilon: float,
+    *,
+    step: Any = None,
+    within: Any = None,
+    later: float,
+    tails: bool = True,
+) -> BoundsPlan:
+    """Return the plan of a release of bounds for d columns of n rows.
+
+    Parameters
+    ----------
+    n, d : int
+        Public sizes.
+    epsilon : float
+        Privacy parameter of the bounds of all columns together.
+    step, within : optional
+        The same as in `UnknownBounds`.
+    later : float
+        Standard deviation of the noise of a later mean, for bounds of width 1.
+    tails : bool, default=True
+        Whether to count the tails. Without them the bounds are 64 widths of the window on either side.
+    """
+    if n * epsilon < LEAST_ROWS * d:
+        raise refuse(
+            "bounds",
+            got=f"'private' for {n:,} rows and {d:,} columns, with epsilon {epsilon:.3g} for the bounds",
+            allowed=f"declared, or have {math.ceil(LEAST_ROWS * d / epsilon):,} rows",
+            remedy="Use a larger epsilon, fewer columns, or bounds that are known without the data.",
+        )
+    steps = None
+    if step is not None:
+        checked = check_columns("step", step, d, above=0)
+        steps = tuple(np.broadcast_to(checked, (d,)).astype(float).tolist())
+        for one in steps:
+            check_real("step", one, at_least=2.0**-800, at_most=2.0**800)
+    ends = None if within is None else check_limits(within)
+    first = min(epsilon / 2, _WINDOW_ROWS * d / n) if tails else epsilon
+    count = max(find_candidates(None if steps is None else one, ends).count for one in (steps or (None,)))
+    # A row changes the window of every column, each drawn independently.
+    moved = UTILITY_RANGE * d
+    stages: list[AnyStage] = [
+        Choice(WINDOWS, 2 * d, moved, quotient_up(moved, first * _EXACT), count, words=_WORDS)
+    ]
+    if tails:
+        counts = Integers(TAILS, BINS * d, 1.0, 2 * d, isqrt_up(2 * d))
+        stages += additive_stages([counts], (epsilon - first) * _EXACT, 0.0)
+    return BoundsPlan(tuple(stages), PrivacyGuarantee(epsilon), n, d, step=steps, within=ends, later=later)
+
+
+def check_limits(within: Any) -> tuple[float, float]:
+    allowed = "a pair (low, high) of numbers with low < high, finite or infinite"
+    if not isinstance(within, Sequence | np.ndarray) or isinstance(within, str) or len(within) != 2:
+        raise refuse("within", given=within, allowed=allowed)
+    ends = [
+        float(end)
+        if isinstance(end, int | float | np.number) and not isinstance(end, bool) and not math.isnan(end)
+        else None
+        for end in within
+    ]
+    low, high = ends
+    if low is None or high is None or not low < high:
+        raise refuse("within", given=within, allowed=allowed)
+    return low, high
+
+
+def read_column(X: Any, column: int) -> Floats:
+    """Return the finite entries of a column of a table: private. Missing ones are in no window and no bin."""
+    part = X[:, [column]].toarray() if issparse(X) else np.asarray(X)[:, [column]]
+    x = np.asarray(part, dtype=np.float64)[:, 0]
+    return np.asarray(x[np.isfinite(x)])
+
+
+def release_bounds(X: Any, plan: BoundsPlan, session: Session) -> None:
+    """Choose the windows of the columns of X, and count the rows on both sides of each."""
+    columns = [read_column(X, j) for j in range(plan.n_features)]
+    parts = [
+        Part([window_utilities(x, plan.candidates(j), plan.window_epsilon)]) for j, x in enumerate(columns)
+    ]
+    chosen = np.atleast_2d(session.choose(WINDOWS, parts))
+    if plan.tails is None:
+        return
+    counts = np.zeros((len(chosen), BINS * plan.n_features), dtype=np.int64)
+    for j, x in enumerate(columns):
+        candidates, own = plan.candidates(j), chosen[:, 2 * j : 2 * j + 2]
+        distinct, case = np.unique(own, axis=0, return_inverse=True)
+        for place, (line, at) in enumerate(distinct.tolist()):
+            if line == NOT_FOUND:
+                continue
+            found = count_tails(candidates.move(x), *candidates.window(line, at))
+            counts[case.ravel() == place, BINS * j : BINS * (j + 1)] = found
+    session.add(TAILS, counts if session.size is not None else counts[0])
+
+
+def read_bounds(released: Released, plan: BoundsPlan) -> list[ColumnBounds]:
+    """Return the bounds of every column that follow from the releases."""
+    chosen = np.asarray(released[WINDOWS]).reshape(plan.n_features, 2)
+    found = []
+    for j, (line, at) in enumerate(chosen.tolist()):
+        if line == NOT_FOUND:
+            found.append(_NOWHERE)
+            continue
+        candidates = plan.candidates(j)
+        center, width = candidates.window(line, at)
+        ends = (candidates.low, candidates.high)
+        if plan.tails is None:
+            low, high = max(center - REACH * width, ends[0]), min(center + REACH * width, ends[1])
+            clip = Clip(low, high, *[math.nan] * 4)
+        else:
+            noisy = np.asarray(released[TAILS])[BINS * j : BINS * (j + 1)]
+            clip = choose_clip(noisy, center, width, plan.n_samples, plan.tails.scale_steps, plan.later, ends)
+        # A window at a public limit may leave nothing inside.
+        found.append(ColumnBounds(clip.low < clip.high, center, width, clip))
+    return found
+
+
+# Estimators with bounds that nobody knows
+
+
+def plan_with_bounds(
+    estimator: Any,
+    n_samples: Any,
+    n_features: Any,
+    *,
+    tails: bool = True,
+    noise: Callable[[Any], Any] | None = None,
+) -> Any:
+    """Return the plan of an estimator that chooses its bounds first.
+
+    The stages of the estimator are those for bounds (-1, 1): its integers, and so its noise and cost, are the same
+    for all bounds. Only the length of a step depends on them.
+
+    Parameters
+    ----------
+    estimator : PrivateEstimator
+    n_samples, n_features : int
+    tails : bool, default=True
+        Whether the bounds clip rows. Otherwise they are wide: 64 widths of the window on either side.
+    noise : callable, optional
+        Maps a plan for bounds (-1, 1) to the standard deviation of the noise of a mean. Default: Laplace noise.
+    """
+    bounds = estimator.bounds
+    unknown = bounds if isinstance(bounds, UnknownBounds) else UnknownBounds()
+    share = check_real("share", unknown.share, above=0, below=1)
+    _check_options(estimator)
+    n = check_integer("n_samples", n_samples, at_least=2)
+    d = check_integer("n_features", n_features, at_least=1)
+    epsilon = check_real("epsilon", estimator.epsilon, above=0)
+    first = share * epsilon
+    plan = _having_bounds(estimator, [(-1.0, 1.0)] * d, (epsilon - first) * _EXACT).plan(n, d)
+    later = math.sqrt(2) * d / (n * (epsilon - first)) if noise is None else float(np.max(noise(plan))) / 2
+    before = plan_bounds(n, d, first, step=unknown.step, within=unknown.within, later=later, tails=tails)
+    total = PrivacyGuarantee(epsilon, plan.target.delta)
+    return replace(plan, located=Counted(before, plan.target), target=total)
+
+
+_NEEDED: Mapping[str, tuple[Any, str]] = {
+    "bounds_are": ("clip", "'clip'"),
+    "noise": ("proportional", "'proportional'"),
+    "adjust": (None, "None"),
+    "step": (None, "None"),
+}
+"""Options of estimators that bounds="private" does not allow: the only allowed value, and its words."""
+
+
+def _check_options(estimator: Any) -> None:
+    if has_private_size(estimator):
+        raise refuse(
+            "bounds",
+            given="private",
+            allowed="declared with neighbors='add_or_remove'",
+            remedy="Bounds are chosen for a public number of rows.",
+        )
+    for name, (value, words) in _NEEDED.items():
+        given = getattr(estimator, name, value)
+        if given is not value and given != value:
+            remedy = "Give the step as UnknownBounds(step=...)." if name == "step" else f"Leave {name} out."
+            raise refuse(name, given=given, allowed=f"{words} with bounds='private'", remedy=remedy)
+
+
+def _having_bounds(estimator: Any, pairs: Sequence[tuple[float, float]], epsilon: float) -> Any:
+    """Return a copy of an estimator that has bounds, and a part of epsilon."""
+    made = copy.copy(estimator)
+    made.__dict__.update(bounds=pairs[0] if len(pairs) == 1 else np.array(pairs), epsilon=epsilon)
+    return made
+
+
+@dataclass(frozen=True)
+class BoundsFirst:
+    """The steps of a fit that chooses its bounds first. It has the methods of an estimator that a fit calls."""
+
+    estimator: Any
+
+    def _read(self, rows: Rows, plan: Any) -> Rows:
+        # Data that the estimator refuses are refused before the charge. Its integers need the bounds.
+        unit = [(-1.0, 1.0)] * plan.n_features
+        _having_bounds(self.estimator, unit, plan.located.target.epsilon)._read(rows, plan)
+        return rows
+
+    def _release(self, rows: Rows, plan: Any, session: Session) -> None:
+        release_bounds(rows.whole().X, plan.located.plan, session)
+        found = read_bounds(session.released, plan.located.plan)
+        if not all(one.found for one in found):
+            for stage in plan.stages:
+                session.skip(stage.name, "no bounds were found")
+            return
+        settled = self.settle(session.released, plan)
+        session.take_units(settled.stages)
+        reader = self._give_bounds(found, settled)
+        reader._release(reader._read(rows, settled), settled, session)
+
+    def settle(self, released: Released, plan: Any) -> Any:
+        """Return the plan with the bounds that the releases chose, or raise an error if none were found."""
+        found = read_bounds(released, plan.located.plan)
+        missing = [j for j, one in enumerate(found) if not one.found]
+        if missing:
+            names = "" if plan.n_features == 1 else f" of {list_some([f'x{j}' for j in missing], 5)}"
+            raise DPStatsError(
+                f"no bounds{names} were found: no window holds most rows, or too few rows differ from 0. The epsilon "
+                f"of this fit, {plan.target.epsilon:g}, is spent. Use more rows, a larger epsilon, "
+                "UnknownBounds(step=...) or declared bounds"
+            )
+        located = self._give_bounds(found, plan).plan(plan.n_planned, plan.n_features)
+        stated = replace(located, located=plan.located, target=plan.target, delta_asked=plan.delta_asked)
+        return stated.for_data(plan.target.unit, plan.target.simulated)
+
+    def record(self, fit: Any, released: Released, plan: Any) -> None:
+        """Set the attributes of a fit that describe its bounds."""
+        found = read_bounds(released, plan.located.plan)
+        n = plan.n_samples
+        fit.bounds_ = np.array([[one.clip.low, one.clip.high] for one in found])
+        fit.beyond_bounds_ = np.array([[one.clip.below, one.clip.above] for one in found]) / n
+        fit.beyond_bounds_std_ = np.array([[one.clip.below_std, one.clip.above_std] for one in found]) / n
+
+    def facts(self, fit: Any) -> list[tuple[str, str]]:
+        """Return the facts of a summary on the bounds that a fit chose."""
+        cost, total = fit.plan_.located.plan.target.epsilon, fit.plan_.target.epsilon
+        shown = [f"{low:.6g} to {high:.6g}" for low, high in fit.bounds_.tolist()]
+        if len(shown) > 1:
+            pairs = zip(fit._column_names(), shown, strict=True)
+            shown = [f"{name}: {words}" for name, words in pairs]
+        return [("Bounds", f"{list_some(shown, 5)}, chosen for {cost:.3g} of epsilon = {total:g}")]
+
+    def _give_bounds(self, found: Sequence[ColumnBounds], plan: Any) -> Any:
+        pairs = [(one.clip.low, one.clip.high) for one in found]
+        made = _having_bounds(self.estimator, pairs, plan.located.target.epsilon)
+        # Noise that was charged for stays the same, whichever would be smaller.
+        made.__dict__.update(delta=plan.located.target.delta, _noise_is_chosen=True)
+        return made
+
+
+def show_share(share: float, std: float) -> str:
+    """Return a noisy fraction of rows as text; "–" if noise hides it."""
+    if math.isnan(share) or share < 2 * std:
+        return "–"
+    return f"{100 * share:.1f}% (noise sd {100 * std:.2g}%)"
+
+
+def note_bounds(fit: Any) -> list[str]:
+    """Return the notes on estimates for bounds that a fit chose."""
+    located = fit.plan_.located
+    if located is None or located.plan.tails is None:
+        return []
+    beyond = []
+    for side, word in enumerate(("below", "above")):
+        share, std = fit.beyond_bounds_[:, side], fit.beyond_bounds_std_[:, side]
+        place = int(np.argmax(share))
+        seen = show_share(float(share[place]), float(std[place]))
+        if seen != "–":
+            beyond.append(f"up to {seen} {word} the bounds of a column")
+    rows = f"Clipped rows: {' and '.join(beyond)}. " if beyond else ""
+    unnoticed = located.plan.unnoticed
+    return [
+        "The bounds were chosen from the rows, so estimates and intervals describe rows clipped to the bounds of "
+        f"this fit. The mean of unclipped rows, E[x], is not covered. {rows}Up to {unnoticed:,.0f} rows beyond "
+        "a bound would not be noticed."
+    ]

@@ -1,0 +1,111 @@
+"""Private bounds: a window among the floats, and the tails on both sides of it."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from dpstats.means import PrivateBounds
+from dpstats.mechanisms.clip_choice import count_tails
+from dpstats.mechanisms.unknown_bounds import TAILS, WINDOWS
+from dpstats.mechanisms.windows import window_utilities
+from dpstats.release.groups import Runs
+from dpstats.release.session import Part, Session
+from registry.entry import Dataset, Entry, PlantedBug, Traits, core, fitted, having, less_noise
+
+Pair = tuple[Dataset, Dataset]
+
+N = 60
+THREE: dict[str, Any] = {"epsilon": 3.0}
+# A window that the choice could have released.
+CENTER, WIDTH = 4.0, 4.0
+
+
+def rows(start: float) -> Dataset:
+    return np.append(start, np.linspace(2, 6, N - 1))[:, None]
+
+
+def pairs() -> Iterator[Pair]:
+    """Yield rows of which one differs: zeros, in the window, beyond it on both sides, and far away."""
+    for a, b in itertools.combinations((0.0, 4.1, 5.0, -1.0, 90.0, 1e300, -1e-300), 2):
+        yield rows(a), rows(b)
+
+
+def tails(data: Dataset) -> list[Any]:
+    return [count_tails(data[:, 0], CENTER, WIDTH)]
+
+
+class OnlyWindowsWithRows(PrivateBounds):
+    """Planted bug: the candidates are windows that hold a row, which depends on the data."""
+
+    def _release(self, private: Any, plan: Any, session: Session) -> None:
+        x = np.asarray(private.whole().X)[:, 0]
+        runs = window_utilities(x, plan.candidates(0), plan.window_epsilon)
+        k = plan.candidates(0).exponents
+        at = np.ldexp(np.abs(x).max(), -(k - 1)) + 1
+        # Windows up to the furthest row, of a few widths, all as likely.
+        some = (k[runs.line] >= 4) & (k[runs.line] <= 6) & (np.abs(runs.low) <= at[runs.line])
+        line, low = runs.line[some], runs.low[some]
+        alike = Runs(line, low, low, np.zeros_like(line), np.ones_like(line))
+        session.choose(WINDOWS, [Part([alike])])
+        session.skip(TAILS, "the windows are what is audited")
+
+
+class HalfTheNoise(PrivateBounds):
+    """Planted bug: half the noise that the guarantee needs, in both stages."""
+
+    def plan(self, n_samples: int, n_features: int) -> Any:
+        return less_noise(super().plan(n_samples, n_features), 0.25)
+
+
+def view(plan: Any, released: Any) -> np.ndarray:
+    """Return the line and the place of the window of many draws, and the difference of the counts of both rows."""
+    chosen = np.asarray(released[WINDOWS], dtype=np.float64)
+    if TAILS not in released:
+        return chosen
+    first, second = (int(np.argmax(count_tails(np.array([x]), CENTER, WIDTH))) for x in (4.6, 90.0))
+    counts = np.asarray(released[TAILS])
+    return np.column_stack([chosen, counts[:, second] - counts[:, first]])
+
+
+@having(
+    {
+        PrivateBounds: Traits(
+            additive=False,
+            excused={"estimates": "bounds have no intervals"},
+            checked_with={"epsilon": 1000.0},
+        )
+    }
+)
+def entries() -> Iterator[Entry]:
+    estimator = PrivateBounds(**THREE)
+    plan = estimator.plan(N, 1)
+    pair = rows(4.6), rows(90.0)
+    yield Entry(
+        name="private bounds",
+        covers=PrivateBounds,
+        proof="private-bounds.md",
+        plan=plan,
+        integers=tails,
+        pairs=pairs,
+        draw=core(estimator, view),
+        dataset=pair[0],
+        neighbor=pair[1],
+        power=0.02,
+        public=fitted(estimator, lambda made: np.nan_to_num(np.append(made.low_, made.high_))),
+        bugs=(
+            PlantedBug("a quarter of the noise", core(HalfTheNoise(**THREE), view), *pair, 3.0, 0.0),
+            PlantedBug(
+                "candidates that depend on the data",
+                core(OnlyWindowsWithRows(**THREE), view),
+                *pair,
+                3.0,
+                0.0,
+            ),
+        ),
+        estimator=estimator,
+        most_trials=20_000,
+    )
