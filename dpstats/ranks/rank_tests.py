@@ -193,6 +193,13 @@ class RankTest(HasResult[RankTestResult], PrivateEstimator[RankPlan], ABC):
     def _asked(self) -> tuple[str, str, str, str]:
         """Return the kind of statistic, the alternative, and the names of the test and of the null hypothesis."""
 
+    def _target(self, n_features: int) -> PrivacyGuarantee:
+        """Return the guarantee of a plan, and check the parameters that all tests share."""
+        if check_integer("n_features", n_features, at_least=1) != 1:
+            raise refuse("n_features", given=n_features, allowed="1, because ranks need one column")
+        check_simulations(self.n_simulations, at_least=99)
+        return PrivacyGuarantee(check_real("epsilon", self.epsilon, above=0))
+
     def _planned(
         self,
         n: int,
@@ -202,10 +209,7 @@ class RankTest(HasResult[RankTestResult], PrivateEstimator[RankPlan], ABC):
         public: bool,
         numbers: int = 1,
     ) -> RankPlan:
-        if check_integer("n_features", n_features, at_least=1) != 1:
-            raise refuse("n_features", given=n_features, allowed="1, because ranks need one column")
-        guarantee = PrivacyGuarantee(check_real("epsilon", self.epsilon, above=0))
-        check_simulations(self.n_simulations, at_least=99)
+        guarantee = self._target(n_features)
         # Laplace noise uses the l1 sensitivity only, so the sum of squares has no role.
         item = Integers(STATISTIC, numbers, 0.5, sensitivity, sensitivity)
         return RankPlan(additive_stages([item], guarantee.epsilon, 0.0), guarantee, n, 1, sizes, public)

@@ -18,6 +18,7 @@ from dpstats.queries.workload import WorkloadRelease
 from dpstats.ranks.rank_tests import GroupRankTest
 from dpstats.regression import PrivateLogisticRegression
 from dpstats.regression.base import Regression
+from dpstats.release.estimator import _coded_schema
 from dpstats.release.groups import Nested, Windows
 from dpstats.release.noise import SimulatedNoise
 from dpstats.release.session import Session
@@ -105,7 +106,7 @@ def table_of(estimator: Any, X: Any) -> Table:
     """Return rows as a fit has them, with what it needs beside."""
     if traits_of(estimator).rows is not None:
         source = open_source((data := fit_data(estimator, X))[0])
-        return source.read(*source.resolve(estimator._coded_schema(), *data[1:]))
+        return source.read(*source.resolve(_coded_schema(estimator), *data[1:]))
     beside = outcomes(estimator, X)
     if isinstance(estimator, PrivateProportion | ContingencyTable | WorkloadRelease):
         return Table((np.asarray(X) > 0).astype(np.int64))
