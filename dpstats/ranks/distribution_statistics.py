@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cache, lru_cache
 from typing import Any, ClassVar
 
 import numpy as np
@@ -237,17 +237,14 @@ class TwoSamples:
             near = (half, max(half - 1, 1))
             return [limit, *(_two_sample_null(self.kind, self.rows, most, size) + drawn for most in near)]
         found, reach = self._fold(released[1]), noise.quantile(_UNLIKELY / 2) / self.per_row
-        first = max(0, min(math.ceil(found - reach), half))
-        last = max(first, min(math.floor(found + reach), half))
-        likely, sizes_noise, nulls = self._cutoff(found, noise), _draw_noise(noise, size, 1), []
-        while first <= last:
-            # Statistics vary most for the largest of these sizes. Cutoffs are smallest for the least.
-            most = min(last, first + first // 40)
-            plain = _two_sample_limit(self.kind, self.rows, most, size)
-            cutoffs = self._cutoff(self._fold(self.per_row * first + sizes_noise), noise)
-            nulls.append((plain + drawn) * likely / cutoffs)
-            first = most + 1
-        return nulls
+        low, high = min(math.ceil(found - reach), half), max(math.floor(found + reach), 0)
+        likely = self._cutoff(found, noise)
+        # Ranges are the same for every released size, so that their draws can be stored.
+        return [
+            likely * _scaled_null(self, first, most, noise, size)
+            for first, most in _cut_sizes(half)
+            if most >= low and first <= high
+        ]
 
     def _fold(self, released: Any) -> Any:
         """Return the size of the smaller group by a released size."""
@@ -257,6 +254,25 @@ class TwoSamples:
         """Return about the statistic of a test of level 0.05, in steps, at a released size of the smaller group."""
         smaller = np.clip(found, 0, self.rows / 2)
         return np.sqrt(_CUTOFF**2 * smaller * (self.rows - smaller) * self.rows + 5 * noise.variance + 1)
+
+
+@cache
+def _cut_sizes(half: int) -> list[tuple[int, int]]:
+    """Cut the sizes up to ``half`` into short ranges, and return the least and the largest size of each."""
+    first, found = 0, []
+    while first <= half:
+        found.append((first, min(half, first + first // 40)))
+        first = found[-1][1] + 1
+    return found
+
+
+@lru_cache(maxsize=256)
+def _scaled_null(statistic: TwoSamples, first: int, most: int, noise: CountNoise, size: int) -> Numbers:
+    """Return draws of the statistic over the cutoff at the released size, for sizes from ``first`` to ``most``."""
+    # Statistics vary most for the largest of these sizes. Cutoffs are smallest for the least.
+    plain = _two_sample_limit(statistic.kind, statistic.rows, most, size) + _draw_noise(noise, size, 0)
+    released = statistic.per_row * first + _draw_noise(noise, size, 1)
+    return np.asarray(plain / statistic._cutoff(statistic._fold(released), noise))
 
 
 @dataclass(frozen=True)

@@ -12,6 +12,7 @@ from __future__ import annotations
 import argparse
 import itertools
 import time
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -71,6 +72,7 @@ def level_of_one(kind: str, n: int, epsilon: float, law: str, replications: int,
     return float(np.mean([test._reject(draw, plan, LEVEL, rng) for _ in range(replications)]))
 
 
+@cache
 def kuiper_cutoff(n: int) -> float:
     """Return the cutoff of Kuiper's statistic of two equal samples, by random orders; scipy has none."""
     rng = np.random.default_rng(1)
@@ -122,13 +124,22 @@ def as_markdown(replications: int, seed: int, command: str) -> str:
     """Return the report."""
     two = [(*cell, *(level_of_two(kind, *cell, replications, seed) for kind in KINDS)) for cell in TWO_CELLS]
     one = [(*cell, *(level_of_one(kind, *cell, replications, seed) for kind in KINDS)) for cell in ONE_CELLS]
-    few = max(replications // 8, 1)
+    few = max(replications // 4, 1)
     tables = {
         ("shift", (500, 500)): (SHIFTS, [powers("shift", s, (500, 500), few, seed) for s in SHIFTS]),
         ("scale", (500, 500)): (SCALES, [powers("scale", s, (500, 500), few, seed) for s in SCALES]),
         ("shift", (200, 800)): (SHIFTS[2:], [powers("shift", s, (200, 800), few, seed) for s in SHIFTS[2:]]),
     }
     levels = np.array([row[-3:] for row in two + one])
+    pooled = [
+        *(
+            (f"{share:g} of 1,000 rows in the first group, epsilon = {epsilon:g}", rates)
+            for epsilon, share in itertools.product((0.2, 1.0), (0.5, 0.2, 0.05))
+            for rates in [[row[-3:] for row in two if row[:3] == (1000, epsilon, share)]]
+        ),
+        ("one sample, continuous", [row[-3:] for row in one if row[2] == "normal"]),
+        ("one sample, discrete", [row[-3:] for row in one if row[2] != "normal"]),
+    ]
     error = (LEVEL * (1 - LEVEL) / replications) ** 0.5
     lines = [
         "# Private tests of distributions",
@@ -161,6 +172,8 @@ def as_markdown(replications: int, seed: int, command: str) -> str:
         f"From {levels.min():.3f} to {levels.max():.3f}, mean {levels.mean():.4f}; {int((levels > 0.055).sum())} of "
         f"{levels.size} above 0.055.",
         "",
+        *(f"* {words}: mean {np.mean(rates):.4f} of {np.size(rates)} levels." for words, rates in pooled),
+        "",
         "Two samples with private labels, in files sorted by group:",
         "",
         "| n | epsilon | share of the first group | values | ks | kuiper | cvm |",
@@ -185,7 +198,7 @@ def as_markdown(replications: int, seed: int, command: str) -> str:
 def main() -> None:
     """Run the study."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--replications", type=int, default=3000)
+    parser.add_argument("--replications", type=int, default=1500)
     parser.add_argument("--seed", type=int, default=2026)
     parser.add_argument("--no-write", action="store_true")
     options = parser.parse_args()
