@@ -601,7 +601,7 @@ class KsCommand(ReleaseCommand):
 
     def read(self, table: InputTable, options: argparse.Namespace) -> tuple[Any, ...]:
         name = check_one(options)
-        self._check_by(options)
+        self._check_labels(options)
         if options.groups is None:
             return (table.frame([name]),)
         if options.by == name:
@@ -609,7 +609,7 @@ class KsCommand(ReleaseCommand):
         frame = table.frame([name, options.by], "--column and --by", text=[options.by])
         return frame[[name]], frame[options.by]
 
-    def _check_by(self, options: argparse.Namespace) -> None:
+    def _check_labels(self, options: argparse.Namespace) -> None:
         if (options.by is None) != (options.groups is None):
             raise refuse("--by", allowed="be given with --groups, and with it only")
 
@@ -619,7 +619,7 @@ class KsCommand(ReleaseCommand):
     def build(self, options: argparse.Namespace, n: int, d: int) -> Any:
         from dpstats.ranks import GoodnessOfFitTest, KolmogorovSmirnovTest
 
-        self._check_by(options)
+        self._check_labels(options)
         own = given(options, "statistic epsilon missing")
         if options.groups is not None:
             return KolmogorovSmirnovTest(groups=split_list(options.groups), **own)

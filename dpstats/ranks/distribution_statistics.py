@@ -38,8 +38,8 @@ def order_labels(values: NDArray[np.float64], codes: Integers, order: NDArray[np
 def two_sample_steps(kind: str, first: NDArray[np.bool_]) -> int:
     """Return n times the statistic of labels in the order of their values: an integer, for n rows.
 
-    With A_j = #(first group among the lowest j rows) - j n_a/n, it is the largest absolute value of A, its range, or
-    the root of its mean square, rounded down.
+    Let A_j be the number of rows of the first group among the lowest j, minus j n_a/n. The statistic is the largest
+    absolute value of A, its range, or the root of its mean square, rounded down.
     """
     n, size = first.size, int(first.sum())
     path = n * np.cumsum(first, dtype=np.int64) - size * np.arange(1, n + 1)
@@ -80,8 +80,8 @@ def is_discrete(distribution: Any) -> bool:
 def one_sample_steps(kind: str, probabilities: Integers) -> int:
     """Return the statistic of rows by their probabilities under the null hypothesis, in steps.
 
-    With C(t) the number of rows of a probability of at most t, it is the largest absolute value of C(t) - nt, its
-    range, or the root of the integral of its square, rounded down.
+    Let C(t) be the number of rows with a probability of at most t. The statistic is the largest absolute value of
+    C(t) - nt, its range, or the root of the integral of its square, rounded down.
     """
     n, ordered = probabilities.size, np.sort(probabilities)
     expected = n * ordered
@@ -307,7 +307,7 @@ class OneSample:
 
 
 def two_samples(kind: str, n: int, epsilon: float, sizes: tuple[int, ...] | None) -> TwoSamples:
-    """Return the statistic of two samples. Private sizes are released where they can be told from others."""
+    """Return the statistic of two samples. Private sizes are released where the noise permits."""
     plain = TwoSamples(kind, n, sizes)
     per_row = math.ceil(plain.sensitivity / _SIZE_SHARE)
     error = (plain.sensitivity + per_row) / (epsilon * per_row) * math.log(1 / _UNLIKELY)

@@ -224,13 +224,13 @@ class _DistributionTest(RankTest):
 
     @abstractmethod
     def _arrange(self, private: Any, order: NDArray[np.intp]) -> NDArray[Any]:
-        """Return what the statistic measures, with ties in this order."""
+        """Return labels or probabilities for the statistic, with ties in this order."""
 
     @abstractmethod
     def _null_words(self) -> str:
         """Return the null hypothesis as text."""
 
-    def _asked(self) -> tuple[str, str, str, str]:
+    def _describe_test(self) -> tuple[str, str, str, str]:
         name = f"{STATISTICS[self.statistic]} test"
         return "distribution", "distributions differ", name, self._null_words()
 
@@ -245,7 +245,7 @@ class _DistributionTest(RankTest):
         if statistic.per_row:
             first = float(steps[1]) / statistic.per_row
             sizes, sizes_std = (first, plan.n_samples - first), noise.std / statistic.per_row
-        *_, name, null = self._asked()
+        *_, name, null = self._describe_test()
         self.result_ = DistributionTestResult(
             name,
             self.statistic_,
@@ -267,7 +267,7 @@ class _DistributionTest(RankTest):
     # Planning
 
     def _reject(self, draw: Callable[..., Any], plan: Any, level: float, rng: np.random.Generator) -> bool:
-        """Return whether the test rejects a simulated dataset; ``draw`` returns what is arranged."""
+        """Return whether the test rejects a simulated dataset; ``draw`` returns its private part."""
         statistic, noise, n = plan.statistic, plan.statistic_noise, plan.n_samples
         exact = statistic.measure(self._arrange(draw(n, plan, rng), rng.permutation(n)))
         steps = exact + noise.draw(rng, exact.shape)
@@ -386,10 +386,10 @@ class KolmogorovSmirnovTest(_DistributionTest, GroupRankTest):
     **Ties.** Equal values are put in a random order. So the null distribution depends on the sizes of the groups only,
     for continuous and for discrete values.
 
-    **Private sizes.** One row can change the statistic by at most one row, whatever its value and label become. If the
-    noise permits, a tenth of epsilon releases the size of the first group. The p-value is the largest over all sizes
-    that it does not exclude, plus 1e-5, the probability that it excludes the true one. Otherwise the p-value is for
-    nearly equal groups, at which the statistic is largest: for other sizes it is conservative.
+    **Private sizes.** One row can change the statistic by at most one row, for any change of its value and its label.
+    If the noise permits, a tenth of epsilon releases the size of the first group. The p-value is the largest over all
+    sizes that it does not exclude, plus 1e-5, the probability that it excludes the true one. Otherwise the p-value is
+    for nearly equal groups, at which the statistic is largest: for other sizes it is conservative.
 
     References
     ----------
@@ -586,7 +586,7 @@ class GoodnessOfFitTest(_DistributionTest):
             Public sizes. The test needs one column.
         """
         n = check_integer("n_samples", n_samples, at_least=2, at_most=_MOST_ROWS)
-        kind, law = self._check_statistic(), self._law()
+        kind, law = self._check_statistic(), self._find_distribution()
         if self._policy() == "drop":
             return plan_on_sample(self, n, n_features)
         return self._plan(n, n_features, OneSample(kind, n), ties=is_discrete(law))
@@ -636,7 +636,7 @@ class GoodnessOfFitTest(_DistributionTest):
         """
         return _search_rows(power, lambda n: self.power(n, alternative, **options))
 
-    def _law(self) -> Any:
+    def _find_distribution(self) -> Any:
         """Return the frozen distribution of the null hypothesis."""
         if not isinstance(self.args, list | tuple):
             raise refuse("args", given=self.args, allowed="a list or a tuple of numbers")
@@ -654,10 +654,10 @@ class GoodnessOfFitTest(_DistributionTest):
         return law
 
     def _null_words(self) -> str:
-        return f"values have the distribution {name_distribution(self._law())}"
+        return f"values have the distribution {name_distribution(self._find_distribution())}"
 
     def _read(self, rows: Rows, plan: Any) -> Any:
         return self._values(rows)[0]
 
     def _arrange(self, private: Any, order: NDArray[np.intp]) -> NDArray[Any]:
-        return probability_steps(self._law(), private, order)
+        return probability_steps(self._find_distribution(), private, order)

@@ -265,7 +265,7 @@ def goodness_of_fit(
 
 
 def _two_samples(x: Any, labels: Any, groups: Any) -> tuple[Any, Any, Any]:
-    """Return values, labels and groups: as they are, or of two samples."""
+    """Return values, labels and groups, also if labels are a second sample."""
     if groups is not None:
         return x, labels, groups
     if labels is None:

@@ -190,7 +190,7 @@ class RankTest(HasResult[RankTestResult], PrivateEstimator[RankPlan], ABC):
         """Return the release plan of a fit on data of this size."""
 
     @abstractmethod
-    def _asked(self) -> tuple[str, str, str, str]:
+    def _describe_test(self) -> tuple[str, str, str, str]:
         """Return the kind of statistic, the alternative, and the names of the test and of the null hypothesis."""
 
     def _target(self, n_features: int) -> PrivacyGuarantee:
@@ -221,10 +221,10 @@ class RankTest(HasResult[RankTestResult], PrivateEstimator[RankPlan], ABC):
     def _null(self, plan: RankPlan) -> Any:
         (stage,) = plan.stages
         assert isinstance(stage, Stage)
-        return null_statistics(self._asked()[0], plan.sizes, stage.scale_steps, self.n_simulations)
+        return null_statistics(self._describe_test()[0], plan.sizes, stage.scale_steps, self.n_simulations)
 
     def _pvalue(self, half_ranks: Any, plan: RankPlan) -> float:
-        kind, alternative, *_ = self._asked()
+        kind, alternative, *_ = self._describe_test()
         return pvalue(self._null(plan), float(half_ranks[0]), alternative if kind != "groups" else "greater")
 
     def _values(self, rows: Rows) -> tuple[np.ndarray, Any]:
@@ -235,7 +235,7 @@ class RankTest(HasResult[RankTestResult], PrivateEstimator[RankPlan], ABC):
         return table.X[:, 0], table.groups
 
     def _report(self, released: Released, plan: RankPlan) -> None:
-        _, alternative, name, null = self._asked()
+        _, alternative, name, null = self._describe_test()
         self.statistic_ = float(released[STATISTIC][0])
         self.pvalue_ = self._pvalue(2 * released[STATISTIC], plan)
         self.result_ = RankTestResult(
@@ -332,7 +332,7 @@ class SignedRankTest(RankTest):
             return plan_on_sample(self, n, n_features)
         return self._planned(n, n_features, signed_rank_sensitivity(n), (n,), False)
 
-    def _asked(self) -> tuple[str, str, str, str]:
+    def _describe_test(self) -> tuple[str, str, str, str]:
         return "signed", self.alternative, "Signed-rank test", "differences are symmetric about 0"
 
     def _read(self, rows: Rows, plan: RankPlan) -> Mapping[str, Any]:
@@ -528,7 +528,7 @@ class MannWhitneyTest(GroupRankTest):
             self.statistic_, sizes, self.result_.noise_std, (first, second), self.privacy_.simulated
         )
 
-    def _asked(self) -> tuple[str, str, str, str]:
+    def _describe_test(self) -> tuple[str, str, str, str]:
         return (
             "two groups",
             self.alternative,
@@ -644,7 +644,7 @@ class KruskalWallisTest(GroupRankTest):
         moved = all_rank_sums_sensitivity(n, sizes)
         return self._planned(n, n_features, moved, sizes or balanced(n, count), sizes is not None)
 
-    def _asked(self) -> tuple[str, str, str, str]:
+    def _describe_test(self) -> tuple[str, str, str, str]:
         return (
             "groups",
             "groups differ",

@@ -198,7 +198,7 @@ def as_markdown(replications: int, seed: int, command: str) -> str:
 def main() -> None:
     """Run the study."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--replications", type=int, default=1500)
+    parser.add_argument("--replications", type=int, default=600)
     parser.add_argument("--seed", type=int, default=2026)
     parser.add_argument("--no-write", action="store_true")
     options = parser.parse_args()
