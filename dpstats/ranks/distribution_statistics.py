@@ -24,7 +24,8 @@ _EXACT_ROWS = 2000
 """Above this size the null distribution is its Brownian limit, which is a fraction of a row larger."""
 _GRID = 1024
 """Points of a simulated Brownian bridge. Its extremes between them are drawn exactly."""
-_BLOCK = 1 << 21
+_DRAWN_AT_ONCE = 1 << 21
+"""Numbers that are drawn at once. Draws of bridges depend on it."""
 
 # Two samples: labels in the order of the values
 
@@ -110,7 +111,7 @@ def _two_sample_null(kind: str, n: int, first: int, size: int) -> Numbers:
         return _two_sample_limit(kind, n, first, size)
     rng, drawn = np.random.default_rng(PUBLIC_SEED), []
     labels = (np.arange(n) < first).astype(np.int8)
-    for count in cut(size, max(1, _BLOCK // n)):
+    for count in cut(size, max(1, _DRAWN_AT_ONCE // n)):
         path = np.cumsum(rng.permuted(np.tile(labels, (count, 1)), axis=1), axis=1, dtype=np.float64)
         path *= n
         path -= first * np.arange(1, n + 1)
@@ -129,7 +130,7 @@ def _one_sample_null(kind: str, n: int, size: int) -> Numbers:
     if n > _EXACT_ROWS:
         return math.sqrt(n) * _bridges(kind, size)
     rng, drawn, places = np.random.default_rng(PUBLIC_SEED), [], np.arange(1, n + 1)
-    for count in cut(size, max(1, _BLOCK // n)):
+    for count in cut(size, max(1, _DRAWN_AT_ONCE // n)):
         away = places - n * np.sort(rng.random((count, n)), axis=1)
         square = np.square(away - 0.5).sum(1) / n + 1 / 12
         drawn.append(_statistic(kind, away.max(1), away.min(1) - 1, square))
@@ -140,7 +141,7 @@ def _one_sample_null(kind: str, n: int, size: int) -> Numbers:
 def _bridges(kind: str, size: int) -> Numbers:
     """Return statistics of Brownian bridges."""
     rng, drawn = np.random.default_rng(PUBLIC_SEED), []
-    for count in cut(size, _BLOCK // _GRID):
+    for count in cut(size, _DRAWN_AT_ONCE // _GRID):
         walk = np.zeros((count, _GRID + 1))
         np.cumsum(rng.normal(scale=_GRID**-0.5, size=(count, _GRID)), axis=1, out=walk[:, 1:])
         walk -= np.linspace(0, 1, _GRID + 1) * walk[:, -1:]
