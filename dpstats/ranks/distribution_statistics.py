@@ -70,7 +70,8 @@ def probability_steps(distribution: Any, values: NDArray[np.float64], order: NDA
     if is_discrete(distribution):
         places = (np.argsort(order) + 0.5) / len(order)
         upper = upper - np.asarray(distribution.pmf(values), dtype=np.float64) * (1 - places)
-    return np.clip(np.rint(upper * GRAIN), 0, GRAIN).astype(np.int64)
+    # A NaN would be another integer on another processor.
+    return np.clip(np.rint(np.nan_to_num(upper) * GRAIN), 0, GRAIN).astype(np.int64)
 
 
 def is_discrete(distribution: Any) -> bool:
