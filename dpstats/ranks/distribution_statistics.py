@@ -140,8 +140,8 @@ def _one_sample_null(kind: str, n: int, size: int) -> Numbers:
 
 @lru_cache(maxsize=8)
 def _bridges(kind: str, size: int) -> Numbers:
-    """Return statistics of Brownian bridges: evenly spaced quantiles of their law, in a random order."""
-    # Below 0.4 the series of Kuiper's law loses its digits, and the probability is below 1e-9.
+    """Return statistics of Brownian bridges: evenly spaced quantiles of their distribution, in a random order."""
+    # Below 0.4 the series of Kuiper's statistic loses its digits, and the probability is below 1e-9.
     values = np.linspace(0.4 if kind == "kuiper" else 0.05, 4.0, 40_000)
     if kind == "ks":
         law = kstwobign.cdf(values)
