@@ -129,6 +129,7 @@ validate-tables: $(INSTALLED)
 	OMP_NUM_THREADS=1 $(BIN)/python validation/studies/proportions.py
 	OMP_NUM_THREADS=1 $(BIN)/python validation/studies/tables.py
 	OMP_NUM_THREADS=1 $(BIN)/python validation/studies/ranks.py
+	OMP_NUM_THREADS=1 $(BIN)/python validation/studies/distribution_tests.py
 	OMP_NUM_THREADS=1 $(BIN)/python validation/studies/survival.py
 
 validate-statistic: $(INSTALLED)

@@ -267,7 +267,7 @@ def test_commands_of_the_page_on_tables_run(
     for command in commands:
         assert main(shlex.split(command)[1:]) == 0
         assert "20,190 (public)" in capsys.readouterr().out
-    assert len(commands) == 3 and (tmp_path / "out.json").exists() and (tmp_path / "table.png").exists()
+    assert len(commands) == 4 and (tmp_path / "out.json").exists() and (tmp_path / "table.png").exists()
 
 
 def test_commands_of_the_page_on_sql_run(

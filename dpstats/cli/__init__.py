@@ -16,7 +16,7 @@ from typing import Any
 from dpstats import __version__
 from dpstats.cli.budget import add_audit, add_budget, add_verify
 from dpstats.cli.doctor import add_demo, add_doctor, add_simulate
-from dpstats.cli.groups import GROUP_MEANS, HISTOGRAM, SURVIVAL, TABLE
+from dpstats.cli.groups import GROUP_MEANS, HISTOGRAM, KS, SURVIVAL, TABLE
 from dpstats.cli.mean import BOUNDS, MEAN, PROPORTION, QUANTILE, SPARSE_MEAN
 from dpstats.cli.options import Parser, defer, in_options, join_lists, one_line
 from dpstats.cli.output import EXITS, as_json, epilog, keep_apart, status_of, tell, tell_error
@@ -77,6 +77,7 @@ RELEASES: tuple[ReleaseCommand, ...] = (
     BOUNDS,
     REGRESS,
     STATISTIC,
+    KS,
     IDENTITY_TEST,
 )
 

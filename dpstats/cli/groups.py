@@ -1,4 +1,4 @@
-"""Commands about groups and counts: ``dpstats group-means``, ``table``, ``histogram`` and ``survival``."""
+"""Commands about groups and counts: ``dpstats group-means``, ``table``, ``histogram``, ``survival`` and ``ks``."""
 
 from __future__ import annotations
 
@@ -568,3 +568,71 @@ class SurvivalCommand(ReleaseCommand):
 
 
 SURVIVAL = SurvivalCommand()
+
+
+class KsCommand(ReleaseCommand):
+    """Tests of whole distributions."""
+
+    name = "ks"
+    help = "private test of whether two groups, or a column and a distribution, are alike"
+    description = (
+        "Test whether a column has the same distribution in two groups, or a given distribution. Public: the number of "
+        "rows, column names, labels and the distribution. Group sizes are private. Neighbors differ in one row."
+    )
+    kinds = """
+    --groups A,B
+        the labels of two groups, which are public; one with a comma stands in double quotes
+    --distribution NAME,P,...
+        public distribution with its parameters, as in scipy.stats: norm,100,15
+    """
+    parameters = """
+    --by NAME
+        with --groups: the column that has the labels
+    --statistic {ks,kuiper,cvm}, default ks
+        Kolmogorov-Smirnov (default), Kuiper (spread and tails), or Cramer-von Mises
+    """
+    missing = ("error", "drop")
+    names_columns = True
+    intervals = False
+
+    def add_parameters(self, parser: argparse.ArgumentParser) -> None:
+        add_options(parser.add_mutually_exclusive_group(required=True), self.kinds)
+        super().add_parameters(parser)
+
+    def read(self, table: InputTable, options: argparse.Namespace) -> tuple[Any, ...]:
+        name = check_one(options)
+        self._check_labels(options)
+        if options.groups is None:
+            return (table.frame([name]),)
+        if options.by == name:
+            raise refuse("--by", allowed="name another column than --column")
+        frame = table.frame([name, options.by], "--column and --by", text=[options.by])
+        return frame[[name]], frame[options.by]
+
+    def _check_labels(self, options: argparse.Namespace) -> None:
+        if (options.by is None) != (options.groups is None):
+            raise refuse("--by", allowed="be given with --groups, and with it only")
+
+    def width(self, options: argparse.Namespace) -> int | None:
+        return 1
+
+    def build(self, options: argparse.Namespace, n: int, d: int) -> Any:
+        from dpstats.ranks import GoodnessOfFitTest, KolmogorovSmirnovTest
+
+        self._check_labels(options)
+        own = given(options, "statistic epsilon missing")
+        if options.groups is not None:
+            return KolmogorovSmirnovTest(groups=split_list(options.groups), **own)
+        name, *args = split_list(options.distribution) or [""]
+        words = "a name of scipy.stats and numbers, separated by commas"
+        return GoodnessOfFitTest(
+            distribution=name, args=tuple(numbers_of("--distribution", args, words)), **own
+        )
+
+    def report(self, model: Any, options: argparse.Namespace) -> tuple[list[Any], dict[str, Any]]:
+        result = model.result_
+        names = ("test", "null", "statistic", "noise_std", "cutoff", "pvalue", "n_simulations")
+        return [result.summary()], {name: getattr(result, name) for name in names}
+
+
+KS = KsCommand()

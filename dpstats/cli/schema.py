@@ -52,6 +52,7 @@ COMMANDS: dict[str, dict[str, Schema]] = {
     "bounds": {**_RELEASE, "bounds": _OBJECTS},
     "regress": {**_RELEASE, **_LEVEL, "params": _OBJECTS},
     "statistic": {**_RELEASE, **_COVERED, "estimates": _OBJECTS},
+    "ks": {**_RELEASE, "statistic": _NUMBER, "cutoff": _NUMBER, "pvalue": _NUMBER},
     "identity-test": {**_RELEASE, "statistic": _NUMBER, "pvalue": _NUMBER, "reject": _FLAG, "level": _NUMBER},
     "sql": {"query": _TEXT, "privacy": _PRIVACY},
     "budget new": _LEDGER,

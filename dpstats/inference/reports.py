@@ -346,6 +346,22 @@ def told_parameters(estimator: Any) -> tuple[list[tuple[str, str]], str]:
     return given, f"At their defaults: {', '.join(left)}." if left else ""
 
 
+def name_distribution(value: Any) -> str | None:
+    """Return the name and the parameters of a frozen distribution of scipy.stats, or None.
+
+    Examples
+    --------
+    >>> from scipy.stats import norm
+    >>> from dpstats.inference.reports import name_distribution
+    >>> name_distribution(norm(100, scale=15)), name_distribution("norm")
+    ('norm(100, scale=15)', None)
+    """
+    if not type(value).__module__.startswith("scipy.stats.") or not hasattr(value, "kwds"):
+        return None
+    given = [*map(told_value, value.args), *(f"{key}={told_value(part)}" for key, part in value.kwds.items())]
+    return f"{value.dist.name}({', '.join(given)})"
+
+
 def told_value(value: Any) -> str:
     """Return a description of a parameter: short values in full, long ones by size, objects by type."""
     if isinstance(value, float):
@@ -358,6 +374,8 @@ def told_value(value: Any) -> str:
         plain = value.tolist()
         # A long double stays one.
         return f"{value:.10g}" if type(plain) is type(value) else told_value(plain)
+    if (distribution := name_distribution(value)) is not None:
+        return distribution
     if isinstance(value, list | tuple | Mapping):
         if len(value) > _MOST_ENTRIES:
             return f"{len(value):,} entries"

@@ -236,6 +236,9 @@ def _compound_parts(value: Any, digits: int, within: tuple[int, ...]) -> Any:
         yield from _parts([cell.cell_contents for cell in value.__closure__ or ()], digits, within)
     elif isinstance(value, partial):
         yield from _parts(["partial", value.func, value.args, value.keywords], digits, within)
+    elif type(value).__module__.startswith("scipy.stats.") and hasattr(value, "kwds"):
+        # A frozen distribution also has a random state, which is not what it is.
+        yield from _parts([value.dist.name, value.args, value.kwds], digits, within)
     elif isinstance(value, types.MethodType):
         yield from _parts(["method", value.__func__, value.__self__], digits, within)
     elif hasattr(value, "__qualname__") or isinstance(value, types.ModuleType):

@@ -1,14 +1,30 @@
-"""Private rank tests for one sample, two groups and several, with p-values that include the noise."""
+"""Private rank tests and tests of distributions, with p-values that include the noise."""
 
-from dpstats.ranks.functions import kruskal_wallis, mann_whitney, wilcoxon_signed_rank
+from dpstats.ranks.distribution_tests import (
+    DistributionTestResult,
+    GoodnessOfFitTest,
+    KolmogorovSmirnovTest,
+)
+from dpstats.ranks.functions import (
+    goodness_of_fit,
+    kruskal_wallis,
+    ks_test,
+    mann_whitney,
+    wilcoxon_signed_rank,
+)
 from dpstats.ranks.rank_tests import KruskalWallisTest, MannWhitneyTest, RankTestResult, SignedRankTest
 
 __all__ = [
+    "DistributionTestResult",
+    "GoodnessOfFitTest",
+    "KolmogorovSmirnovTest",
     "KruskalWallisTest",
     "MannWhitneyTest",
     "RankTestResult",
     "SignedRankTest",
+    "goodness_of_fit",
     "kruskal_wallis",
+    "ks_test",
     "mann_whitney",
     "wilcoxon_signed_rank",
 ]

@@ -10,6 +10,11 @@ from dpstats.data.columns import check_indexes
 from dpstats.data.rows import column_of
 from dpstats.errors import refuse, refuse_data
 from dpstats.privacy.budget import PrivacyBudget
+from dpstats.ranks.distribution_tests import (
+    DistributionTestResult,
+    GoodnessOfFitTest,
+    KolmogorovSmirnovTest,
+)
 from dpstats.ranks.rank_tests import KruskalWallisTest, MannWhitneyTest, RankTestResult, SignedRankTest
 
 
@@ -96,14 +101,7 @@ def mann_whitney(
     >>> mann_whitney(x, labels, groups=("old", "new"), epsilon=1.0, n_simulations=999, random_state=0).pvalue < 0.01
     True
     """
-    if groups is None:
-        groups = (0, 1)
-        if labels is None:
-            raise refuse(
-                "labels", given=None, allowed="given: the second sample, or with groups the group of each row"
-            )
-        first, second = column_of("x", x), column_of("without groups, the second sample", labels)
-        x, labels = np.concatenate([first, second]), np.repeat([0, 1], [first.size, second.size])
+    x, labels, groups = _two_samples(x, labels, groups)
     test = MannWhitneyTest(
         groups=groups,
         sizes=sizes,
@@ -164,6 +162,118 @@ def kruskal_wallis(
         budget=budget,
     )
     return test.fit(x, labels).result_
+
+
+def ks_test(
+    x: Any,
+    labels: Any = None,
+    *,
+    groups: Any = None,
+    sizes: Any = None,
+    statistic: str = "ks",
+    missing: str = "error",
+    missing_codes: Any = None,
+    epsilon: float = 1.0,
+    n_simulations: int = 9999,
+    random_state: Any = None,
+    budget: PrivacyBudget | None = None,
+) -> DistributionTestResult:
+    """Test privately whether two groups have the same distribution; see `KolmogorovSmirnovTest`.
+
+    Parameters
+    ----------
+    x : sequence of numbers
+        Private.
+    labels : sequence
+        With ``groups``: the group of each row of x. Without: the second sample, as in scipy.stats. Then only the total
+        number of rows of both samples is public, unless ``sizes`` are given.
+    groups : pair of labels, optional
+        Declared public labels. None: the arguments are two samples.
+    sizes, statistic, missing, missing_codes, epsilon, n_simulations, random_state, budget
+        The same as in `KolmogorovSmirnovTest`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from dpstats.ranks import ks_test
+    >>> x = np.random.default_rng(0).exponential(np.repeat([1.0, 2.0], 150))
+    >>> labels = np.repeat(["old", "new"], 150)
+    >>> ks_test(x, labels, groups=("old", "new"), epsilon=1.0, n_simulations=999, random_state=0).pvalue < 0.01
+    True
+    """
+    x, labels, groups = _two_samples(x, labels, groups)
+    test = KolmogorovSmirnovTest(
+        groups=groups,
+        sizes=sizes,
+        statistic=statistic,
+        missing=missing,
+        missing_codes=missing_codes,
+        epsilon=epsilon,
+        n_simulations=n_simulations,
+        random_state=random_state,
+        budget=budget,
+    )
+    result: DistributionTestResult = test.fit(x, labels).result_
+    return result
+
+
+def goodness_of_fit(
+    x: Any,
+    *,
+    distribution: Any,
+    args: Any = (),
+    statistic: str = "ks",
+    missing: str = "error",
+    missing_codes: Any = None,
+    epsilon: float = 1.0,
+    n_simulations: int = 9999,
+    random_state: Any = None,
+    budget: PrivacyBudget | None = None,
+) -> DistributionTestResult:
+    """Test privately whether rows have a given distribution; see `GoodnessOfFitTest`.
+
+    Parameters
+    ----------
+    x : sequence of numbers
+        Private.
+    distribution : str or frozen distribution of scipy.stats
+        Public.
+    args, statistic, missing, missing_codes, epsilon, n_simulations, random_state, budget
+        The same as in `GoodnessOfFitTest`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from dpstats.ranks import goodness_of_fit
+    >>> x = np.random.default_rng(0).poisson(3.0, size=500)
+    >>> goodness_of_fit(x, distribution="poisson", args=(2.0,), n_simulations=999, random_state=0).pvalue
+    0.001
+    """
+    test = GoodnessOfFitTest(
+        distribution=distribution,
+        args=args,
+        statistic=statistic,
+        missing=missing,
+        missing_codes=missing_codes,
+        epsilon=epsilon,
+        n_simulations=n_simulations,
+        random_state=random_state,
+        budget=budget,
+    )
+    result: DistributionTestResult = test.fit(x).result_
+    return result
+
+
+def _two_samples(x: Any, labels: Any, groups: Any) -> tuple[Any, Any, Any]:
+    """Return values, labels and groups, also if labels are a second sample."""
+    if groups is not None:
+        return x, labels, groups
+    if labels is None:
+        raise refuse(
+            "labels", given=None, allowed="given: the second sample, or with groups the group of each row"
+        )
+    first, second = column_of("x", x), column_of("without groups, the second sample", labels)
+    return np.concatenate([first, second]), np.repeat([0, 1], [first.size, second.size]), (0, 1)
 
 
 def _subtract(x: Any, y: Any) -> Any:

@@ -191,8 +191,15 @@ class RankTest(HasResult[RankTestResult], PrivateEstimator[RankPlan], ABC):
         """Return the release plan of a fit on data of this size."""
 
     @abstractmethod
-    def _asked(self) -> tuple[str, str, str, str]:
+    def _describe_test(self) -> tuple[str, str, str, str]:
         """Return the kind of statistic, the alternative, and the names of the test and of the null hypothesis."""
+
+    def _target(self, n_features: int) -> PrivacyGuarantee:
+        """Return the guarantee of a plan, and check the parameters that all tests share."""
+        if check_integer("n_features", n_features, at_least=1) != 1:
+            raise refuse("n_features", given=n_features, allowed="1, because ranks need one column")
+        check_simulations(self.n_simulations, at_least=99)
+        return PrivacyGuarantee(check_real("epsilon", self.epsilon, above=0))
 
     def _planned(
         self,
@@ -203,10 +210,7 @@ class RankTest(HasResult[RankTestResult], PrivateEstimator[RankPlan], ABC):
         public: bool,
         numbers: int = 1,
     ) -> RankPlan:
-        if check_integer("n_features", n_features, at_least=1) != 1:
-            raise refuse("n_features", given=n_features, allowed="1, because ranks need one column")
-        guarantee = PrivacyGuarantee(check_real("epsilon", self.epsilon, above=0))
-        check_simulations(self.n_simulations, at_least=99)
+        guarantee = self._target(n_features)
         # Laplace noise uses the l1 sensitivity only, so the sum of squares has no role.
         item = Integers(STATISTIC, numbers, 0.5, sensitivity, sensitivity)
         return RankPlan(additive_stages([item], guarantee.epsilon, 0.0), guarantee, n, 1, sizes, public)
@@ -218,10 +222,10 @@ class RankTest(HasResult[RankTestResult], PrivateEstimator[RankPlan], ABC):
     def _null(self, plan: RankPlan) -> Any:
         (stage,) = plan.stages
         assert isinstance(stage, Stage)
-        return null_statistics(self._asked()[0], plan.sizes, stage.scale_steps, self.n_simulations)
+        return null_statistics(self._describe_test()[0], plan.sizes, stage.scale_steps, self.n_simulations)
 
     def _pvalue(self, half_ranks: Any, plan: RankPlan) -> float:
-        kind, alternative, *_ = self._asked()
+        kind, alternative, *_ = self._describe_test()
         return pvalue(self._null(plan), float(half_ranks[0]), alternative if kind != "groups" else "greater")
 
     def _values(self, rows: Rows) -> tuple[np.ndarray, Any]:
@@ -236,7 +240,7 @@ class RankTest(HasResult[RankTestResult], PrivateEstimator[RankPlan], ABC):
         return ""
 
     def _report(self, released: Released, plan: RankPlan) -> None:
-        _, alternative, name, null = self._asked()
+        _, alternative, name, null = self._describe_test()
         self.statistic_ = float(released[STATISTIC][0])
         self.pvalue_ = self._pvalue(2 * released[STATISTIC], plan)
         self.result_ = RankTestResult(
@@ -333,7 +337,7 @@ class SignedRankTest(RankTest):
             return plan_on_sample(self, n, n_features)
         return self._planned(n, n_features, signed_rank_sensitivity(n), (n,), False)
 
-    def _asked(self) -> tuple[str, str, str, str]:
+    def _describe_test(self) -> tuple[str, str, str, str]:
         return "signed", self.alternative, "Signed-rank test", "differences are symmetric about 0"
 
     def _read(self, rows: Rows, plan: RankPlan) -> Mapping[str, Any]:
@@ -530,7 +534,7 @@ class MannWhitneyTest(GroupRankTest):
             self.statistic_, sizes, self.result_.noise_std, (first, second), self.privacy_.simulated
         )
 
-    def _asked(self) -> tuple[str, str, str, str]:
+    def _describe_test(self) -> tuple[str, str, str, str]:
         return (
             "two groups",
             self.alternative,
@@ -646,7 +650,7 @@ class KruskalWallisTest(GroupRankTest):
         moved = all_rank_sums_sensitivity(n, sizes)
         return self._planned(n, n_features, moved, sizes or balanced(n, count), sizes is not None)
 
-    def _asked(self) -> tuple[str, str, str, str]:
+    def _describe_test(self) -> tuple[str, str, str, str]:
         return (
             "groups",
             "groups differ",

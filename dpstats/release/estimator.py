@@ -69,7 +69,7 @@ _FIRST = (
         "n_queries",
         "queries",
     ),
-    "workload",
+    *("workload", "distribution", "args"),
     # public knowledge of the data
     *("domain", "levels", "classes", "groups", "sizes", "by", "columns", "time", "event", "horizon", "edges"),
     *(

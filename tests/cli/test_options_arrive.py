@@ -21,7 +21,7 @@ import pytest
 from dpstats.cli import main
 from dpstats.cli.budget import add_audit, add_budget
 from dpstats.cli.doctor import add_demo, add_simulate
-from dpstats.cli.groups import GROUP_MEANS, HISTOGRAM, SURVIVAL, TABLE
+from dpstats.cli.groups import GROUP_MEANS, HISTOGRAM, KS, SURVIVAL, TABLE
 from dpstats.cli.mean import MEAN, PROPORTION, QUANTILE, SPARSE_MEAN
 from dpstats.cli.regress import IDENTITY_TEST, REGRESS, STATISTIC
 from dpstats.cli.release import ReleaseCommand
@@ -235,6 +235,7 @@ OPTIONS: dict[str, tuple[ReleaseCommand, Changes]] = {
         },
     ),
 }
+COMPARED = ["--by", "g", "--groups", "x,y"]
 WORDS = ["--levels", "a=x,y", "--levels", "c=u,v"]
 BINS = ["--bins", "0", "1", "4"]
 FOUND = ["--categories", "discover", "--delta", "1e-6"]
@@ -311,6 +312,21 @@ OPTIONS |= {
             "discrete": (TIMES, [*TIMES, "--discrete"], {"discrete": True}),
             "epsilon": (TIMES, [*TIMES, "--epsilon", "0.3"], {"epsilon": 0.3}),
             "delta": (TIMES, [*TIMES, "--delta", "1e-5"], {"delta": 1e-5}),
+        },
+    ),
+    "ks": (
+        KS,
+        {
+            "statistic": (COMPARED, [*COMPARED, "--statistic", "cvm"], {"statistic": "cvm"}),
+            "groups": (COMPARED, [*COMPARED[:3], 'x,"y,z"'], {"groups": ["x", "y,z"]}),
+            "by": (COMPARED, ["--by", "h", *COMPARED[2:]], {}),
+            "distribution": (
+                ["--distribution", "norm"],
+                ["--distribution", "t,3"],
+                {"distribution": "t", "args": [3.0]},
+            ),
+            "epsilon": (COMPARED, [*COMPARED, "--epsilon", "0.3"], {"epsilon": 0.3}),
+            "missing": (COMPARED, [*COMPARED, "--missing", "drop"], {"missing": "drop"}),
         },
     ),
     "statistic": (
@@ -396,6 +412,7 @@ def test_options_reach_the_estimator(
         "quantile",
         "survival",
         "statistic",
+        "ks",
     ],
 )
 def test_the_tables_have_every_option(name: str) -> None:
@@ -406,7 +423,7 @@ def test_the_tables_have_every_option(name: str) -> None:
     sizes = ["--rows", "9", "--columns", "2"]
     planned = options_of(parsed(command, ["plan", name, *sizes, *required])).keys()
     drawn = {"plot"} if command.picture else set()
-    unit = {"unit"} - changes.keys()  # test_units.py
+    unit = ({"unit"} if command.unit else set()) - changes.keys()  # test_units.py
     more = {"outcome"} if name == "statistic" else set()  # test_statistic.py
     answers = {"test", "alternative"} if command.answers else set()  # test_mean.py
     usual = OF_RELEASES - (set() if command.intervals else {"confidence"})

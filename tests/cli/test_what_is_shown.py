@@ -49,6 +49,7 @@ CHARGES: dict[str, tuple[list[str], list[str]]] = {
         ["a"],
     ),
     "identity-test": (["--column", "b", "--mean", "0", "--test", "spatial-sign"], ["b"]),
+    "ks": (["--column", "a", "--by", "g", "--groups", "u,v"], ["a", "g"]),
     "sql": ([QUERY, "--table", "t=x.csv"], [QUERY]),
 }
 

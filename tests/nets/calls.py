@@ -176,6 +176,10 @@ ESTIMATORS: dict[str, Call] = {
         ),
         Call(ranks.SignedRankTest, {"n_simulations": 99, **SEED}, fit(X[:, 0])),
         Call(ranks.MannWhitneyTest, {"groups": [0, 1], "n_simulations": 99, **SEED}, fit(Y, LABELS % 2)),
+        Call(
+            ranks.KolmogorovSmirnovTest, {"groups": [0, 1], "n_simulations": 99, **SEED}, fit(Y, LABELS % 2)
+        ),
+        Call(ranks.GoodnessOfFitTest, {"distribution": "norm", "n_simulations": 99, **SEED}, fit(X[:, 0])),
         Call(ranks.KruskalWallisTest, {"groups": [0, 1, 2], "n_simulations": 99, **SEED}, fit(Y, LABELS)),
         *(
             Call(kind, {"n_calibration": 39, **SEED}, fit(X[:40]))
@@ -466,6 +470,11 @@ OTHERS: dict[str, Call] = {
             ranks.mann_whitney,
             {"x": X[:, 0], "labels": LABELS % 2, "groups": [0, 1], "n_simulations": 99, **SEED},
         ),
+        Call(
+            ranks.ks_test,
+            {"x": X[:, 0], "labels": LABELS % 2, "groups": [0, 1], "n_simulations": 99, **SEED},
+        ),
+        Call(ranks.goodness_of_fit, {"x": X[:, 0], "distribution": "norm", "n_simulations": 99, **SEED}),
         Call(
             ranks.kruskal_wallis,
             {"x": X[:, 0], "labels": LABELS, "groups": [0, 1, 2], "n_simulations": 99, **SEED},

@@ -61,6 +61,8 @@ MORE = [
     ["plan", "survival", "--rows", "400", "--horizon", "8"],
     ["plan", "table", "--rows", "400", "--levels", "g=x,y,z"],
     ["plan", "proportion", "--rows", "400"],
+    ["plan", "ks", "--rows", "400", "--by", "g", "--groups", "x,y"],
+    ["plan", "ks", "--rows", "400", "--distribution", "norm,0,1"],
     ["plan", "identity-test", "--rows", "100", "--columns", "2"],
     ["plan", "sparse-mean", "--rows", "400", "--columns", "3", "--nonzero", "1", "--clip", "4", "--std", "1"],
     ["plan", "samples", "mean", "--columns", "2", "--bounds", "-4", "4", "--target-error", "0.1"],

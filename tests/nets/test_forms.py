@@ -104,6 +104,7 @@ RESULTS: dict[str, Callable[[], Any]] = {
     "TermTests": lambda: fitted("PrivateLinearRegression").wald_test_terms(),
     "TableTest": lambda: fitted("ContingencyTable").independence(n_simulations=99),
     "TestResult": lambda: fitted("RowDistanceTest").result_,
+    "DistributionTestResult": lambda: fitted("KolmogorovSmirnovTest").result_,
     "RankTestResult": lambda: fitted("SignedRankTest").result_,
     "CountEstimate": lambda: Histogram([0, 1], epsilon=1.0, random_state=0).release([0, 1, 1]),
     "DensityEstimate": lambda: Histogram(bins=[0, 1, 2], epsilon=1.0, random_state=0).release([0.5, 1.5]),

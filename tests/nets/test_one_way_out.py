@@ -27,7 +27,13 @@ from dpstats.inference import HasEstimates
 from dpstats.means import AdaptiveMean, ClippedMean, CompleteCases, PrivateVariance, SparseMean
 from dpstats.quantiles import PrivateDistribution, PrivateMedian, PrivateQuantile
 from dpstats.queries import MarginalMWEM, WorkloadAnswers
-from dpstats.ranks import KruskalWallisTest, MannWhitneyTest, SignedRankTest
+from dpstats.ranks import (
+    GoodnessOfFitTest,
+    KolmogorovSmirnovTest,
+    KruskalWallisTest,
+    MannWhitneyTest,
+    SignedRankTest,
+)
 from dpstats.regression import (
     PrivateCountRegression,
     PrivateGammaRegression,
@@ -121,6 +127,8 @@ OTHERWISE = {
     **dict.fromkeys(
         [
             "FilteringTest",
+            "GoodnessOfFitTest",
+            "KolmogorovSmirnovTest",
             "KruskalWallisTest",
             "LipschitzExtensionTest",
             "MannWhitneyTest",
@@ -178,6 +186,12 @@ TESTS: dict[str, Callable[[], Any]] = {
     ),
     "KruskalWallisTest": lambda: KruskalWallisTest(groups=[0, 1, 2], n_simulations=99, random_state=0).fit(
         X[:, 0], LABELS
+    ),
+    "KolmogorovSmirnovTest": lambda: KolmogorovSmirnovTest(
+        groups=[0, 1], n_simulations=99, random_state=0
+    ).fit(X[:, 0], LABELS % 2),
+    "GoodnessOfFitTest": lambda: GoodnessOfFitTest(distribution="norm", n_simulations=99, random_state=0).fit(
+        X[:, 0]
     ),
     **{
         kind.__name__: lambda kind=kind: kind(n_calibration=99, random_state=0).fit(X[:50])

@@ -36,6 +36,7 @@ GOOD: dict[str, list[Any]] = {
     "fill": [-1],
     "called": ["no such"],
     "missing_codes": [[]],
+    "args": [[]],
 }
 """Of these, a value of the list is one that may be asked for."""
 ALSO_NAMED = {"domain": "attributes must be"}

@@ -121,6 +121,7 @@ COMMANDS: dict[str, list[str]] = {
         *["--bounds", "0", "9", "age=0,100"],
     ],
     "survival": [*["survival", "people.csv", "--time", "time", "--event", "event", "--horizon", "10"]],
+    "ks": ["ks", "people.csv", "--column", "age", "--by", "name", "--groups", "a,b"],
     "sql": [
         *["sql", "SELECT SUM(age) FROM p", "--table", "p=people.csv", "--bounds", "p.age=0,100"],
         *["--type", "p.age=DOUBLE"],

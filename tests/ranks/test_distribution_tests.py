@@ -1,0 +1,208 @@
+"""Tests of distributions: statistics as scipy's, sensitivities, levels, and what is refused."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from typing import Any
+
+import numpy as np
+import pytest
+from scipy import stats
+from sklearn.base import clone
+
+from dpstats.errors import InvalidData, InvalidParameter
+from dpstats.inference.noisy_counts import CountNoise
+from dpstats.privacy import PrivacyBudget
+from dpstats.ranks import GoodnessOfFitTest, KolmogorovSmirnovTest, goodness_of_fit, ks_test
+from dpstats.ranks.distribution_statistics import (
+    GRAIN,
+    STATISTICS,
+    OneSample,
+    TwoSamples,
+    cutoff,
+    order_labels,
+    pvalue,
+    two_sample_sensitivity,
+    two_sample_steps,
+)
+
+RNG = np.random.default_rng(0)
+X, LABELS = RNG.normal(size=150), RNG.choice(["a", "b"], size=150, p=[0.3, 0.7])
+GIVEN: dict[str, Any] = {"n_simulations": 199, "random_state": 0}
+LOUD: dict[str, Any] = {"n_simulations": 199, "epsilon": 1e6, "random_state": 0}
+
+
+def test_at_a_large_epsilon_statistics_are_those_of_scipy() -> None:
+    first, second = X[LABELS == "a"], X[LABELS == "b"]
+    sizes = first.size, second.size
+    scale = first.size * second.size / X.size
+    for given in ({}, {"sizes": sizes}):
+        found = {
+            kind: KolmogorovSmirnovTest(groups=["a", "b"], statistic=kind, **given, **LOUD).fit(X, LABELS)
+            for kind in STATISTICS
+        }
+        assert found["ks"].statistic_ == pytest.approx(
+            scale * stats.ks_2samp(first, second).statistic, abs=1e-3
+        )
+        usual = stats.cramervonmises_2samp(first, second).statistic
+        assert found["cvm"].statistic_ ** 2 == pytest.approx(scale * usual, rel=0.01)
+        assert found["kuiper"].statistic_ >= found["ks"].statistic_
+    assert found["ks"].result_.sizes == sizes
+
+
+def test_one_sample_at_a_large_epsilon_is_that_of_scipy() -> None:
+    law = stats.norm(0.1, 1.2)
+    found = {
+        kind: GoodnessOfFitTest(distribution=law, statistic=kind, **LOUD).fit(X).statistic_
+        for kind in STATISTICS
+    }
+    assert found["ks"] == pytest.approx(X.size * stats.kstest(X, law.cdf).statistic, abs=1e-3)
+    usual = stats.cramervonmises(X, law.cdf).statistic
+    assert found["cvm"] == pytest.approx(math.sqrt(X.size * usual), abs=1e-3)
+    values = np.sort(law.cdf(X))
+    high, low = np.arange(1, 151) - 150 * values, np.arange(150) - 150 * values
+    assert found["kuiper"] == pytest.approx(high.max() - low.min(), abs=1e-3)
+    named = GoodnessOfFitTest(distribution="norm", args=(0.1, 1.2), **LOUD).fit(X)
+    assert named.statistic_ == found["ks"] and "norm(0.1, 1.2)" in named.result_.null
+
+
+@pytest.mark.parametrize("kind", STATISTICS)
+@pytest.mark.parametrize("n", [3, 5, 6])
+def test_no_row_moves_two_samples_further(kind: str, n: int) -> None:
+    largest, inside = 0, 0
+    for labels in itertools.product((False, True), repeat=n):
+        before = two_sample_steps(kind, np.array(labels))
+        for i, place, label in itertools.product(range(n), range(n), (False, True)):
+            rest = labels[:i] + labels[i + 1 :]
+            after = two_sample_steps(kind, np.array((*rest[:place], label, *rest[place:])))
+            largest = max(largest, abs(after - before))
+            if label == labels[i]:
+                sizes = sum(labels), n - sum(labels)
+                inside = max(inside, abs(after - before) - two_sample_sensitivity(kind, n, sizes))
+    assert inside <= 0 and largest <= two_sample_sensitivity(kind, n, None)
+    assert kind == "cvm" or largest == n - 1
+
+
+def test_ties_are_put_in_the_given_order() -> None:
+    values, codes = np.array([1.0, 0.0, 1.0, 0.0]), np.array([0, 1, 1, 0])
+    assert order_labels(values, codes, np.array([0, 1, 2, 3])).tolist() == [False, True, True, False]
+    assert order_labels(values, codes, np.array([3, 2, 1, 0])).tolist() == [True, False, False, True]
+    # All rows alike, sorted by group: a random order finds nothing.
+    found = [
+        ks_test(np.zeros(40), np.repeat([0, 1], 20), groups=[0, 1], n_simulations=199, random_state=seed)
+        for seed in range(30)
+    ]
+    assert np.mean([one.pvalue <= 0.2 for one in found]) < 0.45
+
+
+def test_pvalues_and_cutoffs_agree() -> None:
+    noise = CountNoise("laplace", 500.0)
+    for statistic, released in (
+        (TwoSamples("kuiper", 400, None), [0.0]),
+        (TwoSamples("ks", 400, (100, 300)), [0.0]),
+        (TwoSamples("ks", 400, None, 45), [0.0, 45 * 130.0]),
+        (OneSample("cvm", 50), [0.0]),
+    ):
+        nulls = statistic.nulls(np.array(released), noise, 999)
+        end = cutoff(nulls, 0.05, statistic.slack)
+        assert (
+            pvalue(nulls, end + 1e-6 * abs(end), statistic.slack)
+            <= 0.05
+            < pvalue(nulls, end, statistic.slack)
+        )
+    assert cutoff(nulls, 1e-4) == math.inf
+
+
+def test_sizes_are_released_where_that_helps() -> None:
+    test = KolmogorovSmirnovTest(groups=["a", "b"], **GIVEN)
+    assert test.plan(1000).stages[-1].size == 2 and test.plan(100).stages[-1].size == 1
+    x, labels = np.random.default_rng(1).normal(size=2000), np.arange(2000) < 300
+    found = KolmogorovSmirnovTest(groups=[True, False], **GIVEN).fit(x, labels).result_
+    assert found.released_sizes is not None
+    assert abs(found.released_sizes[0] - 300) < 8 * found.sizes_std and sum(found.released_sizes) == 2000
+
+
+@pytest.mark.parametrize("kind", STATISTICS)
+@pytest.mark.parametrize(("n", "epsilon", "share"), [(12, 20.0, 0.5), (60, 1.0, 0.4), (600, 1.0, 0.1)])
+def test_the_level_holds(kind: str, n: int, epsilon: float, share: float) -> None:
+    test = KolmogorovSmirnovTest(groups=[0, 1], statistic=kind, n_simulations=999, epsilon=epsilon)
+    law = stats.poisson(2)
+    assert test.power(n, law, law, fraction=share, level=0.1, n_datasets=300) < 0.1 + 3.2 * 0.0173
+
+
+@pytest.mark.parametrize("kind", STATISTICS)
+def test_the_level_of_one_sample_holds(kind: str) -> None:
+    for law in (stats.norm(3, 2), stats.binom(3, 0.2)):
+        test = GoodnessOfFitTest(distribution=law, statistic=kind, n_simulations=999)
+        assert test.power(150, law, level=0.1, n_datasets=300) < 0.1 + 3.2 * 0.0173
+
+
+def test_calls_say_what_estimators_say() -> None:
+    given = {"statistic": "kuiper", **GIVEN}
+    made = KolmogorovSmirnovTest(groups=["a", "b"], **given)
+    assert ks_test(X, LABELS, groups=["a", "b"], **given) == made.fit(X, LABELS).result_
+    one = GoodnessOfFitTest(distribution="norm", **given)
+    assert goodness_of_fit(X, distribution="norm", **given) == one.fit(X).result_
+    assert clone(one).fit(X).pvalue_ == one.pvalue_
+
+
+def test_missing_entries_are_dropped_and_a_budget_is_charged_once() -> None:
+    x = np.where(RNG.random(150) < 0.1, np.nan, X)
+    budget = PrivacyBudget(3.0)
+    test = KolmogorovSmirnovTest(groups=["a", "b"], missing="drop", n_simulations=199, budget=budget)
+    assert test.fit(x, LABELS).n_rows_ < 150 and budget.spent.epsilon == pytest.approx(1.0)
+    with pytest.raises(InvalidData, match="finite"):
+        test.set_params(missing="error").fit(x, LABELS)
+    assert budget.spent.epsilon == pytest.approx(1.0)
+
+
+def test_a_kept_answer_knows_its_distribution(tmp_path: Any) -> None:
+    budget = PrivacyBudget(9.0, ledger=tmp_path / "b.db").once("today")
+    fit = {"n_simulations": 199, "budget": budget}
+    first = GoodnessOfFitTest(distribution=stats.norm(0, 1), **fit).fit(X).statistic_
+    assert GoodnessOfFitTest(distribution=stats.norm(0, 1), **fit).fit(X).statistic_ == first
+    with pytest.raises(InvalidParameter, match="distribution"):
+        GoodnessOfFitTest(distribution=stats.norm(0, 2), **fit).fit(X)
+
+
+@pytest.mark.parametrize(
+    ("options", "parameter"),
+    [
+        ({"distribution": None}, "distribution"),
+        ({"distribution": "nrm"}, "distribution"),
+        ({"distribution": "norm", "args": (0, -1)}, "distribution"),
+        ({"distribution": "norm", "args": (1, 2, 3)}, "distribution"),
+        ({"distribution": "norm", "args": 3}, "args"),
+        ({"distribution": stats.norm(), "args": (1,)}, "args"),
+        ({"distribution": stats.norm([0, 1])}, "distribution"),
+        ({"distribution": X}, "distribution"),
+        ({"distribution": "norm", "statistic": "ad"}, "statistic"),
+    ],
+)
+def test_bad_parameters_are_refused(options: dict[str, Any], parameter: str) -> None:
+    with pytest.raises(InvalidParameter) as refused:
+        GoodnessOfFitTest(**options).fit(X)
+    assert refused.value.parameter == parameter
+
+
+def test_more_bad_parameters_are_refused() -> None:
+    test = KolmogorovSmirnovTest(groups=["a", "b", "c"])
+    for call in (
+        lambda: test.fit(X, LABELS),
+        lambda: KolmogorovSmirnovTest(groups=["a", "b"], sizes=(1, 2)).fit(X, LABELS),
+        lambda: KolmogorovSmirnovTest(groups=[0, 1], sizes=(1, 2)).required_samples(
+            stats.norm(), stats.norm(1)
+        ),
+        lambda: KolmogorovSmirnovTest(groups=[0, 1]).power(50, stats.norm(), "norm"),
+        lambda: ks_test(X),
+        lambda: GoodnessOfFitTest(distribution="norm", n_simulations=99).required_samples(
+            stats.norm(), n_datasets=1, power=0.999
+        ),
+    ):
+        with pytest.raises(InvalidParameter):
+            call()
+
+
+def test_a_step_of_one_sample_is_a_part_of_a_row() -> None:
+    assert OneSample("ks", 10).sensitivity == GRAIN and OneSample("ks", 10).spacing * GRAIN == 1
