@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import gammaincinv, ndtr, ndtri
+from scipy.special import betainc, betaincc, gammaincinv, ndtr, ndtri
 
 from dpstats.inference.error_distributions import (
     ErrorDistribution,
@@ -34,6 +34,8 @@ _RAISED = 1.0
 _CONTINUITY = 0.5
 """Half a step. Counts are whole numbers, and a tail includes the observed count."""
 _STEPS = 400
+_NO_NOISE = 1e-5
+"""Noise of this variance is 0, but with at most this probability."""
 
 
 # If the number of rows is public, the release has one count. A group has a private size, and the release has noisy
@@ -134,9 +136,18 @@ class NoisyShares:
         """Return P(statistic at most the observed) and P(statistic at least the observed): arrays of shape (..., k).
 
         The statistic is a binomial deviation plus Laplace or Gaussian noise. The tails use the skewness of the first
-        and two cumulants of the second.
+        and two cumulants of the second. Without noise they are binomial.
         """
-        t = shares
+        below, above = self._noisy_pvalues(shares)
+        exact = self.having_variance + self.lacking_variance < _NO_NOISE
+        if exact.any():
+            having, lacking = (np.maximum(np.rint(count), 0.0) for count in (self.having, self.lacking))
+            fewer = np.where(lacking > 0, betaincc(having + 1, np.maximum(lacking, 1.0), shares), 1.0)
+            more = np.where(having > 0, betainc(np.maximum(having, 1.0), lacking + 1, shares), 1.0)
+            below, above = np.where(exact, fewer, below), np.where(exact, more, above)
+        return below, above
+
+    def _noisy_pvalues(self, t: Numbers) -> Limits:
         away = (1 - t) * self.having - t * self.lacking
         sampling = self.size * t * (1 - t)
         noise = (1 - t) ** 2 * self.having_variance + t**2 * self.lacking_variance
