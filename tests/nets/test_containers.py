@@ -36,7 +36,10 @@ NAMES = "ab"
 
 def parts_of(name: str) -> tuple[pd.DataFrame, list[str]]:
     """Return the rows that an estimator is fitted to as one data frame, and the names of its y."""
-    X, *others = (np.asarray(part) for part in ROWS_OF[ESTIMATORS[name].then])
+    rows = ROWS_OF[ESTIMATORS[name].then]
+    if isinstance(rows[0], pd.DataFrame):
+        return rows[0], []
+    X, *others = map(np.asarray, rows)
     X = X[:, None] if X.ndim == 1 else X
     beside = [f"y{place}" for place in range(len(others))]
     return pd.DataFrame(

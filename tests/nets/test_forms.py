@@ -127,6 +127,9 @@ RESULTS: dict[str, Callable[[], Any]] = {
     "Check": lambda: simulation.compare(study(), lambda cell: cell["d"] / cell["n"], relation="at_least"),
     "FormulaFit": fit_curve,
     "RateFit": lambda: simulation.fit_rate(study(), "n", theory=-1),
+    "PowerCurve": lambda: simulation.power_curve(
+        ClippedMean(bounds=(0, 1), bounds_are="hard"), [100, 200], effect=0.1, std=0.3
+    ),
     "RateTable": lambda: simulation.fit_rates(study(), {"n": -1}),
     "FormulaComparison": lambda: simulation.compare_formulas(
         study(),
@@ -179,7 +182,9 @@ def test_everything_with_a_summary_has_the_forms() -> None:
     for name in exported():
         for form in FORMS:
             parameters = list(inspect.signature(getattr(exported()[name], form)).parameters)
-            assert parameters in (["self"], ["self", "confidence_level"]), (name, form)
+            is_printed = form in ("to_latex", "to_markdown")
+            paper = [["caption", "label", "notes"], ["confidence_level", "paper"]] if is_printed else []
+            assert parameters[1:] in ([], ["confidence_level"], *paper), (name, form)
 
 
 def check_forms(thing: Any) -> Summary:

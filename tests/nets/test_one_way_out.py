@@ -272,7 +272,8 @@ def test_a_notebook_shows_the_box_and_the_estimates_of_every_estimator(name: str
 def test_every_plan_has_every_form(name: str) -> None:
     plan = fitted(name).plan_
     frame, said = plan.to_frame(), json.loads(json.dumps(plan.to_dict()))
-    names = [word for index in frame.index for word in index.split(": ")]
+    words = [index.split(": ") for index in frame.index]
+    names = [": ".join(row[i:j]) for row in words for i in range(len(row)) for j in range(i + 1, len(row) + 1)]
     assert all(stage.name in names for stage in plan.stages)
     assert {stage["name"] for stage in said["stages"] + said["selections"]} <= set(names)
     assert said["privacy"]["epsilon"] == plan.guarantee.epsilon == frame.attrs["privacy"]["epsilon"]
@@ -344,9 +345,8 @@ def test_signatures_are_one(name: str) -> None:
     }
     for method, expected in asked.items():
         given = inspect.signature(getattr(kind, method)).parameters
-        names = [
-            parameter for parameter in given if parameter != "self" and parameter not in EXTRA.get(name, ())
-        ]
+        extra = {"self", "paper", *EXTRA.get(name, ())}
+        names = [parameter for parameter in given if parameter not in extra]
         assert names == expected, (name, method)
         assert given.get("simultaneous", inspect.Parameter("s", inspect.Parameter.KEYWORD_ONLY)).kind is (
             inspect.Parameter.KEYWORD_ONLY
