@@ -321,7 +321,9 @@ def score_interval(fit: CellFit, which: int, level: float, least: float = -math.
         while step <= limit:
             trial = max(estimate + side * step, least)
             if gap(trial) > 0:
-                end = float(brentq(gap, inside, trial, xtol=1e-4 * step, rtol=1e-6))
+                # At the estimate itself the fit of the others may be so coarse that the test rejects it.
+                is_bracket = gap(inside) < 0
+                end = float(brentq(gap, inside, trial, xtol=1e-4 * step, rtol=1e-6)) if is_bracket else trial
                 break
             if trial == least:
                 end = least

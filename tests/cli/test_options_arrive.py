@@ -22,7 +22,7 @@ from dpstats.cli import main
 from dpstats.cli.budget import add_audit, add_budget
 from dpstats.cli.doctor import add_demo, add_simulate
 from dpstats.cli.groups import GROUP_MEANS, HISTOGRAM, KS, SURVIVAL, TABLE
-from dpstats.cli.mean import MEAN, PROPORTION, QUANTILE, SPARSE_MEAN
+from dpstats.cli.mean import BOUNDS, MEAN, PROPORTION, QUANTILE, SPARSE_MEAN
 from dpstats.cli.regress import IDENTITY_TEST, REGRESS, STATISTIC
 from dpstats.cli.release import ReleaseCommand
 from dpstats.privacy import PrivacyBudget
@@ -53,6 +53,7 @@ OPTIONS: dict[str, tuple[ReleaseCommand, Changes]] = {
         {
             "method": (CLIPPED, ADAPTIVE, {"class": "AdaptiveMean"}),
             "bounds": (CLIPPED, ["--bounds", "0", "4"], {"bounds": [0.0, 4.0]}),
+            "private_bounds": (CLIPPED, ["--private-bounds"], {"bounds": "private"}),
             "hard": (CLIPPED, [*CLIPPED, "--hard"], {"bounds_are": "hard"}),
             "clipped_share": (CLIPPED, [*CLIPPED, "--clipped-share"], {"clipped_share": True}),
             "bound": (ADAPTIVE, [*ADAPTIVE[:2], "--bound", "7", "--std", "1"], {"bound": 7.0}),
@@ -253,7 +254,7 @@ OPTIONS |= {
         TABLE,
         {
             "levels": (WORDS, [*WORDS[:3], "c=u,v,w"], {"levels": {"a": ["x", "y"], "c": ["u", "v", "w"]}}),
-            "unknown": (WORDS, [*WORDS, "--unknown", "drop"], {"unknown": "drop"}),
+            "unknown": (WORDS, [*WORDS, "--unknown", "error"], {"unknown": "error"}),
             "neighbors": (WORDS, [*WORDS, "--neighbors", "add_or_remove"], {"neighbors": "add_or_remove"}),
             "epsilon": (WORDS, [*WORDS, "--epsilon", "0.3"], {"epsilon": 0.3}),
             "delta": (WORDS, [*WORDS, "--delta", "1e-5"], {"delta": 1e-5}),
@@ -272,7 +273,7 @@ OPTIONS |= {
         {
             "bins": (BINS, ["--bins", "0", "2"], {"bins": [0.0, 2.0]}),
             "categories": (BINS, ["--categories", 'a,"b,c"'], {"categories": ["a", "b,c"], "bins": None}),
-            "unknown": (BINS, [*BINS, "--unknown", "drop"], {"unknown": "drop"}),
+            "unknown": (BINS, [*BINS, "--unknown", "error"], {"unknown": "error"}),
             "neighbors": (BINS, [*BINS, "--neighbors", "add_or_remove"], {"neighbors": "add_or_remove"}),
             "epsilon": (BINS, [*BINS, "--epsilon", "0.3"], {"epsilon": 0.3}),
             "delta": (BINS, [*BINS, "--delta", "1e-5"], {"delta": 1e-5}),
@@ -287,6 +288,7 @@ OPTIONS |= {
         {
             "quantile": (CLIPPED, [*CLIPPED, "-q", "0.2", "-q", "0.6"], {"q": [0.2, 0.6]}),
             "bounds": (CLIPPED, ["--bounds", "0", "4"], {"bounds": [0.0, 4.0]}),
+            "private_bounds": (CLIPPED, ["--private-bounds"], {"bounds": "private"}),
             "step": (CLIPPED, [*CLIPPED, "--step", "0.5"], {"step": 0.5}),
             "coverage": (CLIPPED, [*CLIPPED, "--coverage", "any"], {"coverage": "any"}),
             "no_intervals": (CLIPPED, [*CLIPPED, "--no-intervals"], {"confidence_level": None}),
@@ -294,6 +296,16 @@ OPTIONS |= {
             "epsilon": (CLIPPED, [*CLIPPED, "--epsilon", "0.3"], {"epsilon": 0.3}),
             "delta": (CLIPPED, [*CLIPPED, "--delta", "1e-5"], {"delta": 1e-5}),
             "missing": (CLIPPED, [*CLIPPED, "--missing", "drop"], {"missing": "drop"}),
+        },
+    ),
+    "bounds": (
+        BOUNDS,
+        {
+            "step": ([], ["--step", "0.5"], {"step": 0.5}),
+            "within": ([], ["--within", "0", "inf"], {"within": [0.0, float("inf")]}),
+            "for_epsilon": ([], ["--for-epsilon", "0.9"], {"for_epsilon": 0.9}),
+            "epsilon": ([], ["--epsilon", "0.3"], {"epsilon": 0.3}),
+            "missing": ([], ["--missing", "drop"], {"missing": "drop"}),
         },
     ),
     "survival": (
@@ -410,6 +422,7 @@ def test_options_reach_the_estimator(
         "regress",
         "identity-test",
         "quantile",
+        "bounds",
         "survival",
         "statistic",
         "ks",

@@ -85,6 +85,7 @@ def test_every_option_arrives(name: str) -> None:
         "budget",
         "run",
         "unit",  # test_units.py
+        "private_bounds",  # test_options_arrive.py
     }
 
 

@@ -126,7 +126,7 @@ def test_values_of_censored_times_and_of_causes_are_declared(
         ([*ASKED, "--column", "week"], "--column must not be given"),
         ([*ASKED[:2], "--event", "week", *ASKED[4:]], "must name different columns"),
         ([*ASKED[:4], "--horizon", "-1"], "horizon must be"),
-        ([*BY[:-1], "old"], "labels must be declared groups"),
+        ([*BY[:-1], "old"], "--groups must be two or more to be compared, got one"),
         (["--time", "arrest", "--event", "week", "--horizon", "5"], "event must hold declared values"),
         (["--time", "arrest", "--event", "week", "--horizon", "5"], "in causes or as censored"),
         ([*ASKED, "--cause", "dead"], "in causes or as censored"),

@@ -89,6 +89,8 @@ def places(source: str, module: str = "") -> set[Place]:
         for place, call in calls(source, module)
         if named(call) in OPENING
         and (named(call) != "open" or not (isinstance(call.func, ast.Name) or call.args or call.keywords))
+        # An address opens itself.
+        and getattr(getattr(call.func, "value", None), "id", "") != "path"
     }
 
 

@@ -115,6 +115,7 @@ COMMANDS: dict[str, list[str]] = {
         "--unknown",
         "drop",
     ],
+    "bounds": ["bounds", "people.csv", "--column", "age"],
     "quantile": ["quantile", "people.csv", "--column", "age", "--bounds", "0", "100"],
     "regress": [
         *["regress", "people.csv", "--column", " b", "--outcome", "age"],
