@@ -310,11 +310,15 @@ def score_interval(fit: CellFit, which: int, level: float, least: float = -math.
     ends = []
     for side in (-1, 1):
         start = fit.parameters
+        seen: dict[float, float] = {}
 
-        def gap(value: float, side: int = side) -> float:
+        def gap(value: float, side: int = side, known: dict[float, float] = seen) -> float:
+            # Each value is fitted once: the fit of the others depends a little on where it starts.
             nonlocal start
-            root, degrees, start = score(fit.model, start, which, value, fit.cells)
-            return -side * root - math.sqrt(float(f_law.isf(1 - level, 1, degrees)))
+            if value not in known:
+                root, degrees, start = score(fit.model, start, which, value, fit.cells)
+                known[value] = -side * root - math.sqrt(float(f_law.isf(1 - level, 1, degrees)))
+            return known[value]
 
         inside, step, end = estimate, first, side * math.inf
         limit = max(_FARTHEST, 50 * first)
