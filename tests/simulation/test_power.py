@@ -29,14 +29,13 @@ def assert_power(name: str, place: int, fits: int) -> None:
 
 
 def test_power_agrees_with_a_few_simulated_fits() -> None:
-    assert_power("one proportion", 0, 200)
+    assert_power("one proportion", 0, 150)
 
 
 # Cells that nobody chose: their sizes, privacy, shares and effects are drawn from the name of the family.
-@pytest.mark.parametrize("place", [1, 2])
 @pytest.mark.parametrize("name", CELLS)
-def test_powers_in_random_cells_agree_with_simulated_fits(name: str, place: int) -> None:
-    assert_power(name, place, 1000)
+def test_powers_in_random_cells_agree_with_simulated_fits(name: str) -> None:
+    assert_power(name, 1, 1000)
 
 
 PLANNED: dict[str, tuple[Any, float, dict[str, Any]]] = {
@@ -70,10 +69,17 @@ def test_more_rows_than_a_fit_simulates_have_the_power_of_few() -> None:
     assert 0.72 < found < 0.86  # 0.85 without noise
 
 
+def test_overlap_costs_power() -> None:
+    line = PrivateLinearRegression(x_bounds=(-1, 1), y_bounds=(-5, 5))
+    options: dict[str, Any] = {"std": 1.0, "n_features": 2}
+    assert power(line, 1500, 0.17, overlap=0.5, **options) < power(line, 1500, 0.17, **options) - 0.1
+
+
 def test_balls_are_simulated_by_fits() -> None:
     ball = ClippedMean(clip=40.0, clip_norm="l2", delta=1e-6)
     column = ClippedMean(clip=40.0, delta=1e-6)
-    assert power(ball, 200, 2.5, std=10.0) == pytest.approx(power(column, 200, 2.5, std=10.0), abs=0.06)
+    # Gaussian noise on a ball is larger than the Laplace noise that the column chooses.
+    assert 0.45 < power(ball, 200, 2.5, std=10.0) < power(column, 200, 2.5, std=10.0)
     with pytest.raises(InvalidParameter, match="n_samples must be at most"):
         power(ball, 2**30, 2.5, std=10.0)
 
@@ -96,9 +102,6 @@ def test_more_rows_effect_or_epsilon_have_more_power() -> None:
     assert power(means, 400, 8.0, std=18.0, alternative="greater") > base
     assert power(means, 400, 8.0, std=18.0, alternative="less") < 0.01
     assert power(GroupMeans(bounds=(80, 200), epsilon=0.1, **GROUPS), 400, 8.0, std=18.0) < base
-    line = PrivateLinearRegression(x_bounds=(-1, 1), y_bounds=(-5, 5))
-    options = {"std": 1.0, "n_features": 2}
-    assert power(line, 3000, 0.12, overlap=0.5, **options) < power(line, 3000, 0.12, **options) - 0.1
 
 
 def test_no_effect_is_found_at_the_level() -> None:
