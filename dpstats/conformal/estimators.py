@@ -146,7 +146,7 @@ class ConformalPredictor(PrivateEstimator[ConformalPlan]):
         >>> made = PrivateConformalRegressor(model, score_bounds=10, training="public")
         >>> rows = made.required_samples(excess=0.01)
         >>> rows, made.plan(rows, 1).rank
-        (0, 0)
+        (1067, 970)
         """
         most = check_real("excess", excess, above=0, below=1)
         count = max(len(self.groups or ()), 1)
