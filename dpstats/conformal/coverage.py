@@ -206,9 +206,10 @@ class ConformalPlan(ReleasePlan):
     def notes(self) -> list[str]:
         """Return the facts as sentences."""
         if self.rule is not None:
+            units = self.guarantee.units
             return [
-                f"a group has a finite interval if its noisy number of rows is at least {self.rule.least:,}",
-                f"privacy costs {self.price:.3g} rows of each group",
+                f"a group has a finite interval if its noisy number of {units} is at least {self.rule.least:,}",
+                f"privacy costs {self.price:.3g} {units} of each group",
             ]
         plain = math.ceil((1 - self.alpha) * (self.n_samples + 1) - 1e-9)
         return [f"rank {self.rank:,} of {self.n_samples:,} scores, {plain:,} without privacy"]

@@ -30,7 +30,7 @@ from dpstats.data.parameters import check_choice, check_integer, check_privacy_p
 from dpstats.data.rows import Rows, Table
 from dpstats.data.schema import Categories, Column, Schema
 from dpstats.data.values import quiet
-from dpstats.errors import attempt, refuse, refuse_data
+from dpstats.errors import InvalidParameter, attempt, refuse, refuse_data
 from dpstats.inference.reports import SIMULATED, Records
 from dpstats.inference.results import Summary
 from dpstats.release.estimator import PrivateEstimator, fitted, parameters, read_again
@@ -38,6 +38,7 @@ from dpstats.release.session import Released, Session
 
 _DECADES = 4
 _MOST_POINTS = 1 << 16
+_MOST_ROWS = 1 << 31
 _OUTWARD = 4 * np.finfo(np.float64).eps
 """Relative widening of a limit, so that rounding never moves it inside."""
 
@@ -122,6 +123,55 @@ class ConformalPredictor(PrivateEstimator[ConformalPlan]):
         return conformal_plan(
             n, d, alpha, epsilon, self._thresholds(), points, groups, training, self._describe_model()
         )
+
+    def required_samples(self, excess: float = 0.01) -> int:
+        """Return the smallest number of calibration rows at which privacy and rounding raise the coverage by little.
+
+        It needs no data. With groups it is the number of rows of each group, of equal groups.
+
+        Parameters
+        ----------
+        excess : float, default=0.01
+            Largest distance of the aimed coverage, (rank + 1)/(rows + 1), above 1 - alpha. Wider intervals cover it.
+
+        Returns
+        -------
+        int
+
+        Examples
+        --------
+        >>> from sklearn.dummy import DummyRegressor
+        >>> from dpstats.conformal import PrivateConformalRegressor
+        >>> model = DummyRegressor(strategy="constant", constant=0.0).fit([[0.0]], [0.0])
+        >>> made = PrivateConformalRegressor(model, score_bounds=10, training="public")
+        >>> rows = made.required_samples(excess=0.01)
+        >>> rows, made.plan(rows, 1).rank
+        (1067, 970)
+        """
+        most = check_real("excess", excess, above=0, below=1)
+        count = max(len(self.groups or ()), 1)
+
+        def enough(rows: int) -> bool:
+            try:
+                plan = self.plan(max(rows * count, 2), 1)
+            except InvalidParameter as error:
+                if error.parameter == "n_samples":  # too few for any rank
+                    return False
+                raise
+            # Ranks are rounded up to whole rows, by less than one.
+            if plan.rule is None:
+                return plan.price + 1 <= most * (rows + 1)
+            return rows >= plan.rule.least and plan.rule.extra + 1 + plan.alpha <= most * (rows + 1)
+
+        low, high = 1, 2
+        while not enough(high):
+            if high >= _MOST_ROWS:
+                raise refuse("excess", given=excess, allowed=f"larger: {_MOST_ROWS:,} rows are not enough")
+            low, high = high, 2 * high
+        while high - low > 1:
+            middle = (low + high) // 2
+            low, high = (low, middle) if enough(middle) else (middle, high)
+        return high
 
     def _describe_model(self) -> str:
         """Return the name of the model's class, with the guarantee of a private one."""

@@ -172,17 +172,18 @@ class GroupQuantilesPlan(GridPlan):
     def notes(self) -> list[str]:
         """Return the facts as sentences."""
         least, each = self.least_rows, self.n_samples / len(self.groups)
-        found = [f"standard deviation of a rank's error: about {self.rank_error:.3g} rows of each group"]
+        units = self.guarantee.units
+        found = [f"standard deviation of a rank's error: about {self.rank_error:.3g} {units} of each group"]
         what = (
             "an estimate" if self.confidence_level is None else "an estimate and both limits of an interval"
         )
         if least > each:
             found.append(
-                f"warning: a group needs about {least:,} rows for {what}, and n/{len(self.groups)} = {each:.6g} is "
+                f"warning: a group needs about {least:,} {units} for {what}, and n/{len(self.groups)} = {each:.6g} is "
                 "fewer. More rows, a larger epsilon, fewer groups or a coarser step help."
             )
         else:
-            found.append(f"a group of about {least:,} rows or more has {what}")
+            found.append(f"a group of about {least:,} {units} or more has {what}")
         return found
 
     def __str__(self) -> str:

@@ -259,7 +259,10 @@ class GroupQuantiles(OneColumn[GroupQuantilesPlan]):
             facts=[
                 *self._first_facts(),
                 ("Rows of groups", f"{sizes} (noise: sd {self.counts_noise_std_:.3g})"),
-                ("Error of a rank", f"sd {plan.rank_error:.3g} rows, if rows are evenly spaced"),
+                (
+                    "Error of a rank",
+                    f"sd {plan.rank_error:.3g} {self.privacy_.units}, if rows are evenly spaced",
+                ),
             ],
             notes=self._notes(),
             exact=plan.grid.declared,

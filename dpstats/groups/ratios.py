@@ -142,20 +142,21 @@ class GroupMeansPlan(RatioPlan[GaussianTotals | LaplaceTotals]):
 
     def notes(self) -> list[str]:
         """Return the facts as text, one line each."""
+        units = self.guarantee.units
         if self.n_planned is None:
-            return [f"a group of {_EXAMPLE} rows: {self.describe_noise(_EXAMPLE)}"]
+            return [f"a group of {_EXAMPLE} {units}: {self.describe_noise(_EXAMPLE)}"]
         each = self.n_planned / len(self.groups)
         enough = 2 * self.totals_noise.count
         least = ", ".join(f"{value:.3g}" for value in self.least_std(each)[:6]) + ", ..." * (
             self.n_features > 6
         )
         found = [
-            f"a group of n/{len(self.groups)} = {each:.6g} rows: {self.describe_noise(each)}",
+            f"a group of n/{len(self.groups)} = {each:.6g} {units}: {self.describe_noise(each)}",
             f"noise hides standard deviations there below about {least}, and Hedges' g with them",
         ]
         if each < enough:
             found.append(
-                f"warning: groups of fewer than {enough:.0f} rows cannot be distinguished from noise, and "
+                f"warning: groups of fewer than {enough:.0f} {units} cannot be distinguished from noise, and "
                 f"n/{len(self.groups)} is fewer: their intervals will be the bounds (more rows, a larger epsilon, "
                 "fewer columns or groups help)"
             )
@@ -329,8 +330,8 @@ class DiscoveredMeansPlan(GroupMeansPlan):
     def notes(self) -> list[str]:
         half, most = map(self.discovery.find_size, (0.5, 0.95))
         return [
-            f"a group of {half:.0f} rows is found with probability 0.50, one of {most:.0f} rows with 0.95",
-            f"a group of {10 * half:.0f} rows: {self.describe_noise(10 * half)}",
+            f"a group of {half:.0f} {self.guarantee.units} is found with probability 0.50, one of {most:.0f} with 0.95",
+            f"a group of {10 * half:.0f} {self.guarantee.units}: {self.describe_noise(10 * half)}",
         ]
 
 

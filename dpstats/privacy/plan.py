@@ -610,7 +610,8 @@ class ReleasePlan(Plan):
         n, delta = self.n_planned if self.has_private_size else self.n_given, self.target.delta
         if n is None or n * delta < 1:
             return super().cautions
-        words = f"delta = {delta:g} is not below 1/n ({n:,} rows), so it allows to publish a whole row"
+        unit, units = self.target.unit, self.target.units
+        words = f"delta = {delta:g} is not below 1/n ({n:,} {units}), so it allows to publish a whole {unit}"
         return [("Caution", f"{words}; use a smaller delta")]
 
     def _size(self) -> dict[str, int]:

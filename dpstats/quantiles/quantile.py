@@ -281,7 +281,7 @@ class PrivateQuantile(OneColumn[QuantilePlan]):
             facts=[
                 *self._first_facts(),
                 ("Chosen", f"{plan.chosen} points, {how}"),
-                ("Rank error", f"{plan.rank_error:.3g} rows (sd, {of})"),
+                ("Rank error", f"{plan.rank_error:.3g} {plan.guarantee.units} (sd, {of})"),
             ],
             notes=self._notes(),
             rows="q",

@@ -199,7 +199,8 @@ class QuantilePlan(GridPlan):
 
     def notes(self) -> list[str]:
         """Return the facts as text, one line each."""
-        rows = f"standard deviation of a rank's error: about {self.rank_error:.3g} of {self.n_samples:,} rows"
+        units = f"{self.n_samples:,} {self.guarantee.units}"
+        rows = f"standard deviation of a rank's error: about {self.rank_error:.3g} of {units}"
         return [rows, *self.unseparated_note()]
 
     def unseparated_note(self) -> list[str]:

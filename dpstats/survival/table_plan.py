@@ -201,8 +201,8 @@ class TablePlan(CellsPlan):
         rows = self.n_samples / self.cells.n_declared
         if rows < 4 * std.max():
             notes.append(
-                f"warning: groups of fewer than {4 * std.max():.0f} rows are not distinguishable from noise, and "
-                f"n/{self.cells.n_declared} is fewer. Use more rows, a larger epsilon or fewer groups."
+                f"warning: groups of fewer than {4 * std.max():.0f} {self.guarantee.units} are not distinguishable "
+                f"from noise, and n/{self.cells.n_declared} is fewer. Use more rows, a larger epsilon or fewer groups."
             )
         return notes
 

@@ -136,7 +136,7 @@ class NoisyShares:
         """Return P(statistic at most the observed) and P(statistic at least the observed): arrays of shape (..., k).
 
         The statistic is a binomial deviation plus Laplace or Gaussian noise. The tails use the skewness of the first
-        and two cumulants of the second. Without noise they are binomial.
+        and two cumulants of the second. If there is no noise, the tails are binomial.
         """
         below, above = self._noisy_pvalues(shares)
         exact = self.having_variance + self.lacking_variance < _NO_NOISE

@@ -10,6 +10,7 @@ import pytest
 
 from dpstats.conformal import PrivateConformalRegressor
 from dpstats.conformal.coverage import (
+    conformal_plan,
     find_group_rule,
     find_rank,
     least_rows,
@@ -152,3 +153,8 @@ def test_without_noise_the_point_is_next_to_the_plain_one() -> None:
     ).fit(y[:, None], y)
     ordered, place = np.sort(y), math.ceil(0.9 * 301) - 1
     assert ordered[place] <= made.half_width_ <= 1.01 * ordered[place + 1]
+
+
+def test_a_score_that_is_not_a_number_has_the_last_point() -> None:
+    plan = conformal_plan(100, 1, 0.1, 1.0, (1.0, 10.0, True), 8, (), "public", "Zero")
+    assert place_scores(np.array([np.nan, np.inf, 0.5, 10.0, 11.0]), plan).tolist() == [7, 7, 0, 6, 7]

@@ -268,3 +268,23 @@ def test_a_row_that_changes_its_group_moves_what_the_plan_declares(label: str) -
     ratios = {item.stage: item.ratio for item in check.movements}
     assert ratios["score"] == {"a": 0.5, "b": 0.75, "nobody": 0.25}[label]
     assert ratios["rows of each group"] == {"a": 0.0, "b": 1.0, "nobody": 0.5}[label]
+
+
+def test_required_rows_aim_at_little_more_than_the_coverage() -> None:
+    plain = PrivateConformalRegressor(Zero(), score_bounds=10, **PUBLIC)
+    rows = plain.required_samples(0.01)
+    assert all((plain.plan(n, 1).rank + 1) / (n + 1) <= 0.91 for n in range(rows, rows + 30))
+    assert plain.required_samples(0.02) < 0.6 * rows
+    grouped = clone(plain).set_params(groups=["a", "b"], by="group")
+    of_group = grouped.required_samples(0.02)
+    rule = grouped.plan(2 * of_group, 1).rule
+    assert rule.least <= of_group and rule.rank(of_group) + 1 <= 0.92 * (of_group + 1)
+    with pytest.raises(InvalidParameter, match="excess must be larger"):
+        plain.required_samples(1e-12)
+
+
+def test_required_rows_refuse_what_a_plan_refuses() -> None:
+    with pytest.raises(InvalidParameter, match="training must"):
+        PrivateConformalRegressor(Zero(), score_bounds=10).required_samples()
+    with pytest.raises(InvalidParameter, match="excess must"):
+        PrivateConformalRegressor(Zero(), score_bounds=10, **PUBLIC).required_samples(2.0)

@@ -16,6 +16,7 @@ from dpstats.errors import InvalidData, InvalidParameter
 from dpstats.groups import GroupMeans, one_row_per_unit
 from dpstats.groups.units import Units
 from dpstats.means import ClippedMean
+from dpstats.quantiles import PrivateQuantile
 
 HOW = {"x": "mean", "y": "sum", "z": "max", "w": "min", "sex": "first", "v": "count"}
 
@@ -158,3 +159,14 @@ def test_rows_that_are_kept_stay_in_the_order_of_the_table(max_rows: int | None)
         own = np.flatnonzero(units.codes == place)
         assert kept.tolist() == sorted({*kept.tolist()} & {*own.tolist()})
         assert len(kept) == min(len(own), max_rows or len(own))
+
+
+def test_plans_name_the_units() -> None:
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame({"patient": range(600), "x": rng.random(600), "arm": rng.choice(["a", "b"], 600)})
+    people = one_row_per_unit(frame, "patient", {"x": "mean", "arm": "first"})
+    means = GroupMeans(groups=["a", "b"], by="arm", columns=["x"], bounds=(0, 1), random_state=0).fit(people)
+    quantile = PrivateQuantile(bounds=(0, 1), random_state=0).fit(people[["x"]])
+    for fit in (means, quantile):
+        assert fit.privacy_.unit != "row"
+        assert fit.privacy_.units in str(fit.plan_.notes()) and " rows" not in fit.plan_.notes()[0]

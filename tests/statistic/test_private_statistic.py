@@ -326,3 +326,17 @@ def test_refusals_show_no_entry() -> None:
     with pytest.raises(InvalidData) as refusal:
         PrivateStatistic(mean_of_first).fit(bad)
     assert "31.4159" not in str(refusal.value)
+
+
+def test_rows_drawn_from_the_seed_of_the_noise_are_not_sorted() -> None:
+    rng = np.random.default_rng(0)
+    first = rng.random(6000) < 0.5
+    rows = np.column_stack([first, np.where(rng.random(6000) < 0.78, first, ~first)])
+
+    def kappa(rows: Any) -> float:
+        one, other = rows.mean(axis=0)
+        chance = one * other + (1 - one) * (1 - other)
+        return float(((rows[:, 0] == rows[:, 1]).mean() - chance) / (1 - chance)) if chance < 1 else 0.0
+
+    fit = PrivateStatistic(kappa, bounds=(-1, 1), epsilon=2.0, random_state=0).fit(rows.astype(float))
+    assert fit.estimate_ == pytest.approx(0.56, abs=0.04)
