@@ -498,13 +498,13 @@ def add_table(parser: argparse.ArgumentParser) -> None:
     add_options(parser, file)
     form = """
     --pattern
-        the file is a pattern, with *, ?, [...] or **
+        read the files of a pattern (*, ?, [...], **)
     --sep C
         what separates entries: a character, or 'tab' (default: ',', and 'tab' in .tsv files)
     --encoding NAME, default utf-8
         of the text (default: utf-8)
     --na-values A,B,...
-        more words that mean a missing entry, in columns of numbers and of text
+        more words that mean a missing entry
     """
     add_options(parser.add_argument_group("how the table is written"), form)
 

@@ -181,7 +181,7 @@ class Categories:
         values, where = (data, None) if isinstance(data, Words) else distinct(name, data)
         code: Callable[[Any], int] = self._code_of
         if where is None and {*map(type, values)} <= _BUILT_IN:
-            # Equal entries are looked up once. No foreign class is asked whether two entries are equal.
+            # Equal entries are looked up once. The comparison never calls a class of another package.
             code = _Known(self._code_of).__getitem__
         codes = np.fromiter(map(code, values), dtype=np.int64, count=len(values))
         return codes if where is None else codes[where]

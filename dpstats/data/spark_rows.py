@@ -195,7 +195,7 @@ def _together(results: Iterable[Any]) -> list[Any]:
 
 
 def _answer(result: Callable[[], list[Any]]) -> Iterator[Any]:
-    """Return one row for each result, or a single row that refuses."""
+    """Yield a row for each result, or a row with the refusal."""
     import pyarrow
 
     rows: list[tuple[str, Any]]

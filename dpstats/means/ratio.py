@@ -237,8 +237,8 @@ class Noise:
     cross: float | Floats
     spread: float
     square_spread: float  # the covariance of Q's noise and R's
-    # 0 if the noise is normal. Otherwise T and N consist of Laplace variables of this scale, an odd number per column:
-    # as many are at either end, and one is between. T is the last ones minus the first ones. N is the sum of all,
+    # 0 if the noise is normal. Otherwise T and N consist of Laplace variables of this scale, an odd number per column.
+    # As many are at either end, and one is between. T is the last ones minus the first ones. N is the sum of all,
     # averaged over the columns.
     laplace: float = 0.0
     columns: int = 1  # how many columns N is averaged over

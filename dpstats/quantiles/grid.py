@@ -237,7 +237,7 @@ class OneColumn(HasEstimates, PrivateEstimator[Plan]):
 
 
 def _how_known(plan: GridPlan) -> str:
-    """Return how the bounds became known: they are public, or a release has chosen them."""
+    """Return the origin of the bounds: public, or chosen by a release."""
     if plan.located is None:
         return "public"
     return f"chosen for {plan.located.plan.target.epsilon:.3g} of epsilon"

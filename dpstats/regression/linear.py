@@ -465,12 +465,12 @@ class PrivateLinearRegression(LeastSquares[RegressionPlan]):
         return [
             ("Method", f"{by_levels}noisy Newton steps, whitened; bounded rows, clipped residuals"),
             ("Covariance", "robust (HC)" if self._robust else "nonrobust (residuals of one variance)"),
-            *self._assumed(),
+            *self._assumptions(),
             ("Condition of the design", f"{self.condition_:.3g} (released, whitened)"),
         ]
 
-    def _assumed(self) -> list[tuple[str, str]]:
-        """Return what is assumed of residuals, as lines of a summary: of most fits the release cannot show it."""
+    def _assumptions(self) -> list[tuple[str, str]]:
+        """Return the lines of a summary about residuals that the release cannot check in most fits."""
         if self.uneven_:
             return []
         found, unseen = [], "noise can hide a bias of"
