@@ -10,6 +10,7 @@ import numpy as np
 
 from dpstats.mechanisms import (
     AboveThreshold,
+    ContinualCounts,
     Count,
     ExponentialMechanism,
     GaussianMechanism,
@@ -133,6 +134,12 @@ CALLS: dict[type, MechanismCall] = {
     ),
     Count: MechanismCall(
         lambda **kw: Count(1.0, **kw), "release", lambda n, rng: (rng.random(n) < 0.5).tolist(), _categories
+    ),
+    ContinualCounts: MechanismCall(
+        lambda **kw: ContinualCounts(4096, 1.0, 1e-3, neighbors="replace_one", **kw),
+        "update_many",
+        lambda n, rng: rng.integers(10**5, size=n),
+        _numbers,
     ),
     ExponentialMechanism: _selection(lambda **kw: ExponentialMechanism(1.0, 1.0, **kw)),
     ReportNoisyMax: _selection(lambda **kw: ReportNoisyMax(1.0, 1.0, **kw)),
