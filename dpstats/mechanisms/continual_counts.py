@@ -30,8 +30,7 @@ from dpstats.privacy.kept_answers import is_key, plan_fingerprint
 from dpstats.privacy.plan import Plan
 from dpstats.release.additive import Integers, additive_stages
 from dpstats.release.charges import state_charges
-from dpstats.release.once import StoredSession, describe_request, refuse_key
-from dpstats.release.session import Session
+from dpstats.release.once import describe_request, refuse_key
 from dpstats.release.stream_state import Step, StreamState
 from dpstats.release.streams import NumberStream
 from dpstats.release.witness import Mechanism
@@ -56,7 +55,7 @@ class ContinualCounts(Mechanism):
     """Release the total number of rows after every step of a stream, such as every day, from one charge.
 
     Each row counts at one step. The noise of the steps is correlated, so the error of a total grows with the logarithm
-    of the number of steps: at 1,024 steps it is 3.3 times the noise of a single count. A binary tree needs 10.5 times
+    of the number of steps. At 1,024 steps it is 3.3 times the noise of a single count. A binary tree needs 10.5 times
     that noise, and a new count for every step 32 times. Use `Histogram` for counts that are released once.
 
     Parameters
@@ -133,7 +132,7 @@ class ContinualCounts(Mechanism):
         self._plan = self._planned(count_stream_stage(self._horizon, self._counters, self._guarantee))
         self._process = os.getpid()
         self._numbers: NumberStream | None = None
-        facts = {"plan": plan_fingerprint(self._plan), "simulated": str(self._source.simulated)}
+        facts = {"plan": plan_fingerprint(self._plan), "simulated": str(self._guarantee.simulated)}
         request = describe_request(self, neighbors=self._guarantee.neighbors) | facts
         request.pop("state", None)
         self._state = StreamState(state, request)
@@ -216,7 +215,7 @@ class ContinualCounts(Mechanism):
         LedgerError
             If the state cannot be written. No answer is given then, and the step can be repeated.
         """
-        return self._answer([self._checked(count)], [key])[0]
+        return self._answer([self._check_count(count)], [key])[0]
 
     def update_many(self, counts: Any, keys: Sequence[str] | None = None) -> list[StepEstimate]:
         """Add several steps in order, stored together: faster than `update` for each.
@@ -233,7 +232,7 @@ class ContinualCounts(Mechanism):
         named = [None] * len(rows) if keys is None else list(keys)
         if len(named) != len(rows):
             raise refuse("keys", got=f"{len(named)} keys", allowed=f"one for each of the {len(rows)} steps")
-        return self._answer([self._checked(row) for row in rows], named)
+        return self._answer([self._check_count(row) for row in rows], named)
 
     def update_rows(self, rows: Any, key: str | None = None) -> StepEstimate:
         """Count the rows of the next step, and return the total up to it.
@@ -244,7 +243,7 @@ class ContinualCounts(Mechanism):
             Without categories, every row counts. With categories, the category of each row, as `Histogram` takes it; a
             row in none is left out.
         key : str, optional
-            As for `update`.
+            Public name of the step, with the effect that it has in `update`.
         """
         if self._categories is None:
             length = attempt(lambda: len(rows), TypeError)
@@ -265,7 +264,7 @@ class ContinualCounts(Mechanism):
             self._learn()
         size = self._known
         if size == 0:
-            raise DPStatsError("there is no step yet: call update() first")
+            raise DPStatsError("path() must follow a step, got none. Call update() first.")
         keys = tuple(step.key or place + 1 for place, step in enumerate(self._state.steps))
         totals = self._totals[:size] if self._categories is not None else self._totals[:size, 0]
         return CountPath(
@@ -278,7 +277,7 @@ class ContinualCounts(Mechanism):
             self._guarantee,
         )
 
-    def _checked(self, count: Any) -> NDArray[np.int64]:
+    def _check_count(self, count: Any) -> NDArray[np.int64]:
         """Return the counts of a step, or refuse them."""
         array = attempt(lambda: np.asarray(count), Exception)
         right = () if self._categories is None else (self._counters,)
@@ -295,7 +294,7 @@ class ContinualCounts(Mechanism):
         # Before any lock, which another thread of the parent may have held at the fork.
         if os.getpid() != self._process:
             raise DPStatsError(
-                "a stream belongs to the process that made it. Make it again, with the same state."
+                "a stream must be used by the process that made it, got a forked one. Make it again from its state."
             )
         for key in keys:
             if key is not None and not is_key(key):
@@ -351,8 +350,8 @@ class ContinualCounts(Mechanism):
         self._given[first:last] = [count for count, _ in fresh]
         exact = self._exact(first, last)
         assert self._numbers is not None
-        self._numbers.continue_after(first * self._counters)
-        noisy: list[list[int]] = self._numbers.add(exact.ravel()).reshape(exact.shape).tolist()
+        self._numbers.set_released(first * self._counters)
+        noisy: Any = self._numbers.add(exact.ravel()).reshape(exact.shape).tolist()
         return [
             Step(key, tuple(count.tolist()), tuple(row))
             for (count, key), row in zip(fresh, noisy, strict=True)
@@ -378,7 +377,7 @@ class ContinualCounts(Mechanism):
         """Charge the budget for the whole stream, once, and open the stream of its numbers."""
         if self._numbers is not None:
             return
-        session = self._stream_session()
+        session = self._session_of_state(self._plan, "" if self._state.path is None else self._state.identity)
         if self._state.charged:
             session.resume()
         else:
@@ -386,12 +385,6 @@ class ContinualCounts(Mechanism):
             session.open()
             self._state.mark_charged()
         self._numbers = session.numbers(_COUNTS)
-
-    def _stream_session(self) -> Session:
-        if self._budget is None or self._state.path is None:
-            return self._session()
-        budget = self._budget.once(f"stream {self._state.identity[:16]}")
-        return StoredSession(self._plan, self._source, budget, type(self).__name__)
 
     def __reduce__(self) -> NoReturn:
         raise TypeError(

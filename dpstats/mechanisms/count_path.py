@@ -106,7 +106,7 @@ def largest_errors(size: int, window: int | None) -> Floats:
     first = 0 if window is None else window - 1
     length = next_fast_len(2 * size, real=True)
     transformed = np.fft.rfft(weights, length)
-    # The draws are a table of the method and depend on no data, so they have a seed of their own.
+    # The draws are a table of the method and depend on no data, so they have a fixed seed.
     generator, found = np.random.default_rng(size), []
     block = max(1, _BLOCK // length)
     for start in range(0, _PATHS, block):
@@ -169,7 +169,7 @@ class CountPath(HasEstimates, Printed):
     categories : tuple
         Empty for a single counter.
     noise_scale : float
-        Standard deviation of the noise of one released number, from which those of all totals and windows follow.
+        Standard deviation of the noise of one released number.
     horizon : int
     guarantee : PrivacyGuarantee
 
@@ -201,8 +201,8 @@ class CountPath(HasEstimates, Printed):
         Parameters
         ----------
         window : int, optional
-            Number of steps of a window: each estimate is then the number of rows in the last ``window`` steps, and the
-            first is that of step ``window``. Default: totals since the first step.
+            Number of steps of a window: each estimate is then the number of rows in the last ``window`` steps, from
+            step ``window`` on. Default: totals since the first step.
         """
         size, counters = len(self.keys), max(len(self.categories), 1)
         totals = self.totals.reshape(size, counters)
@@ -306,7 +306,7 @@ _LAST = 12
 
 
 @picture_of.register
-def _of_path(result: CountPath) -> tuple[str, Any] | None:
+def _draw_path(result: CountPath) -> tuple[str, Any] | None:
     if len(result.keys) < 2:
         return None
     words = "The number of rows up to each step, with a 95% band that holds for all steps together."

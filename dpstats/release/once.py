@@ -278,7 +278,7 @@ class OnceSession(Session):
 class StoredSession(Session):
     """A session of a stream whose state is on disk: it charges once under the key of the state.
 
-    A job may be killed after the charge and before its state says so. The next one finds the charge under the key,
+    A job may be killed after the charge and before its state is marked. The next job finds the charge under the key,
     and opens the stream: nothing was drawn before.
     """
 

@@ -63,7 +63,7 @@ class StreamState:
         self.lock = threading.RLock()
         if self.path is not None:
             self._create(self.path)
-            with self._opened(self.path) as connection:
+            with self._open(self.path) as connection:
                 self._settle(connection, request)
             self.read()
 
@@ -105,7 +105,7 @@ class StreamState:
         """Store that the stream was charged."""
         with self.lock:
             if self.path is not None:
-                with self._opened(self.path) as connection:
+                with self._open(self.path) as connection:
                     connection.execute("UPDATE stream SET charged = 1")
             self.charged = True
 
@@ -113,7 +113,7 @@ class StreamState:
         """Read the steps that other processes have stored."""
         with self.lock:
             if self.path is not None:
-                with self._opened(self.path, writes=False) as connection:
+                with self._open(self.path, writes=False) as connection:
                     self._load(connection)
 
     @contextlib.contextmanager
@@ -127,7 +127,7 @@ class StreamState:
             if self.path is None:
                 yield new
             else:
-                with self._opened(self.path) as connection:
+                with self._open(self.path) as connection:
                     self._load(connection)
                     yield new
                     first = len(self.steps)
@@ -156,7 +156,7 @@ class StreamState:
         ]
 
     @contextlib.contextmanager
-    def _opened(self, path: str, *, writes: bool = True) -> Iterator[sqlite3.Connection]:
+    def _open(self, path: str, *, writes: bool = True) -> Iterator[sqlite3.Connection]:
         try:
             with transaction(path, writes=writes) as connection:
                 yield connection

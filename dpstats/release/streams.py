@@ -99,7 +99,7 @@ class Stream:
 class NumberStream:
     """The numbers of a `Stage` with Gaussian noise, released in order, a few at a time.
 
-    Its caller stores every answer before it gives it away, and says by `continue_after` how many were. A number that
+    Its caller stores every answer before it gives it away, and says by `set_released` how many were. A number that
     was drawn and not stored was not released, and is drawn again.
     """
 
@@ -115,7 +115,7 @@ class NumberStream:
         """How many numbers there can still be."""
         return self._stage.size - self._released
 
-    def continue_after(self, released: int) -> None:
+    def set_released(self, released: int) -> None:
         """Set how many numbers were released, which the stored state of the stream says."""
         self._released = released
 

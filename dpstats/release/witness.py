@@ -26,7 +26,7 @@ from dpstats.privacy.plan import Plan
 from dpstats.privacy.stages import KINDS, AnyStage, Comparisons, Shuffle
 from dpstats.release.groups import Nested, Windows
 from dpstats.release.noise import Noise, SimulatedNoise, StandIn, noise_source
-from dpstats.release.once import OnceSession, add_request
+from dpstats.release.once import OnceSession, StoredSession, add_request
 from dpstats.release.session import Part, Released, Session
 from dpstats.release.streams import Above, NumberStream, Stream
 
@@ -433,6 +433,13 @@ class Releasing:
         """
         budget = add_request(self._budget, self, **facts)
         return session_of(plan, self._source, budget, type(self).__name__, size)
+
+    def _session_of_state(self, plan: Plan, identity: str) -> Session:
+        """Return the session of a stream whose state has this name, which is the key of its charge. Without a file it is empty."""
+        if self._budget is None or not identity:
+            return self._session_of(plan)
+        budget = self._budget.once(f"stream {identity[:16]}")
+        return StoredSession(plan, self._source, budget, type(self).__name__)
 
 
 class Mechanism(Releasing):
