@@ -331,7 +331,7 @@ class WitnessedNumbers(NumberStream):
     def add(self, steps: NDArray[np.int64]) -> NDArray[np.int64]:
         part = replace(self._stage, size=steps.size)
         found: NDArray[np.int64] = self._noise.witness.witness(
-            part, steps, lambda: NumberStream.add(self, steps)
+            part, (steps, True), lambda: NumberStream.add(self, steps)
         )
         return found
 
@@ -435,7 +435,7 @@ class Releasing:
         return session_of(plan, self._source, budget, type(self).__name__, size)
 
     def _session_of_state(self, plan: Plan, identity: str) -> Session:
-        """Return the session of a stream whose state has this name, which is the key of its charge. Without a file it is empty."""
+        """Return the session of a stream. The name of its state is the key of its charge, and empty without a file."""
         if self._budget is None or not identity:
             return self._session_of(plan)
         budget = self._budget.once(f"stream {identity[:16]}")
