@@ -1,6 +1,6 @@
 """
-A count every day, from one charge
-==================================
+How can a count be published every day?
+=======================================
 
 How many visits were there since January, and in the last four weeks?
 :class:`~dpstats.mechanisms.ContinualCounts` answers every day for a year. All answers together cost one charge.

@@ -45,6 +45,13 @@ class StepEstimate(NamedTuple):
     """The estimated total after a step, and the standard deviation of its noise.
 
     The estimate is a number, or an array of one number for each category.
+
+    Examples
+    --------
+    >>> from dpstats.mechanisms import ContinualCounts
+    >>> step = ContinualCounts(horizon=7, random_state=0).update(50)
+    >>> round(step.estimate), round(step.noise_std, 1)
+    (51, 5.5)
     """
 
     estimate: Any
@@ -103,10 +110,10 @@ class ContinualCounts(Mechanism):
     >>> counts = ContinualCounts(horizon=365, epsilon=1.0, delta=1e-6, random_state=0)
     >>> total, noise = counts.update(120)
     >>> round(total), round(noise, 1)
-    (123, 7.2)
+    (121, 7.2)
     >>> total, noise = counts.update(90)
     >>> round(total), round(noise, 1)
-    (215, 8.1)
+    (209, 8.1)
     """
 
     def __init__(

@@ -181,10 +181,10 @@ class CountPath(HasEstimates, Printed):
     ...     _ = counts.update(visits)
     >>> path = counts.path()
     >>> path.totals.round(), path.noise_std.round(1)
-    (array([123., 215., 361., 499.]), array([7.2, 8.1, 8.6, 8.9]))
+    (array([121., 209., 365., 493.]), array([7.2, 8.1, 8.5, 8.8]))
     >>> band = path.band(0.95)
     >>> band.low.round(), band.high.round()
-    (array([105., 196., 340., 477.]), array([140., 235., 382., 520.]))
+    (array([103., 190., 343., 471.]), array([139., 229., 386., 515.]))
     """
 
     totals: Floats

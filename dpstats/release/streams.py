@@ -14,6 +14,13 @@ from dpstats.errors import DPStatsError, Exhausted
 from dpstats.privacy.stages import Comparisons, Stage
 from dpstats.release.noise import Noise
 
+
+def check_process(process: int) -> None:
+    """Refuse to draw in another process than the one that made a stream."""
+    if os.getpid() != process:
+        raise DPStatsError("a stream belongs to the process that made it: two copies would cost twice")
+
+
 # Streams of comparisons with a noisy threshold: new noise for every question, and a limit.
 # Proof: docs/proofs/sparse-vector.md.
 
@@ -54,8 +61,7 @@ class Stream:
         ``answer`` is the value to release if it is above, if that is another number of the same sensitivity.
         """
         # Before the lock, which another thread of the parent may have held at the fork.
-        if os.getpid() != self._process:
-            raise DPStatsError("a stream belongs to the process that made it: two copies would cost twice")
+        check_process(self._process)
         with self._lock:
             left, threshold = self._state
             if left == 0:
@@ -121,8 +127,7 @@ class NumberStream:
 
     def add(self, steps: NDArray[np.int64]) -> NDArray[np.int64]:
         """Return the next numbers with noise, in steps."""
-        if os.getpid() != self._process:
-            raise DPStatsError("a stream belongs to the process that made it: two copies would cost twice")
+        check_process(self._process)
         if steps.size > self.left:
             raise Exhausted(f"the stream has {self.left} more numbers: a new one costs a new guarantee")
         self._released += steps.size
