@@ -252,6 +252,13 @@ def test_another_object_continues(path):
     assert os.stat(path).st_mode & 0o077 == 0
 
 
+def test_a_stream_that_was_charged_is_not_charged_to_another_budget(path):
+    first, second = (PrivacyBudget(1.0, 1e-6, neighbors=ADDED) for _ in range(2))
+    ContinualCounts(9, state=path, budget=first).update(1)
+    ContinualCounts(9, state=path, budget=second).update(2)
+    assert len(first.history()) == 1 and second.history() == ()
+
+
 def test_the_state_of_another_stream_is_refused(path):
     ContinualCounts(9, state=path).update(1)
     for other in ({"horizon": 10}, {"epsilon": 2.0}, {"categories": ["a"]}, {"random_state": 0}):
