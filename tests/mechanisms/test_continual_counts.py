@@ -76,6 +76,20 @@ def test_the_largest_noise_of_a_thousand_steps():
     assert made.noise_std()[-1] / gaussian_sigma(1.0, 1e-6) == pytest.approx(3.2726, abs=1e-3)
 
 
+@pytest.mark.parametrize(("steps", "tree", "consistent"), [(32, 5.48, 2.72), (365, 8.94, 3.90)])
+def test_the_guide_states_the_noise_of_binary_trees(steps, tree, consistent):
+    levels = int(np.ceil(np.log2(steps))) + 1
+    nodes = np.vstack(
+        [np.kron(np.eye(2 ** (levels - 1 - k)), np.ones(2**k))[:, :steps] for k in range(levels)]
+    )
+    most = max(bin(step).count("1") for step in range(1, steps + 1))
+    assert np.sqrt(levels * most) == pytest.approx(tree, abs=0.01)
+    nodes = nodes[nodes.any(axis=1)]
+    totals = np.tri(steps)
+    variance = np.einsum("ij,ij->i", totals @ np.linalg.inv(nodes.T @ nodes), totals).max()
+    assert np.sqrt(levels * variance) == pytest.approx(consistent, abs=0.01)
+
+
 def test_without_much_noise_the_totals_are_the_totals():
     counts = np.random.default_rng(0).integers(0, 50, 200)
     made = ContinualCounts(200, 1e8, 0.5, random_state=0)
