@@ -80,6 +80,7 @@ def test_a_budget_that_lacks_delta_names_the_parameter(spent: float) -> None:
 
 POSITIVE = {
     "AdaptiveMean",
+    "ContinualCounts",
     "FilteringTest",
     "GroupMeans",
     "HotellingTest",

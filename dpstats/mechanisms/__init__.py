@@ -2,6 +2,8 @@
 
 from dpstats.errors import Exhausted
 from dpstats.mechanisms.additive import GaussianMechanism, LaplaceMechanism
+from dpstats.mechanisms.continual_counts import ContinualCounts, StepEstimate
+from dpstats.mechanisms.count_path import CountPath
 from dpstats.mechanisms.counts import CountEstimate, DensityEstimate, FoundEstimate
 from dpstats.mechanisms.histogram import Count, Histogram
 from dpstats.mechanisms.randomized_response import ProportionEstimate, RandomizedResponse
@@ -10,8 +12,10 @@ from dpstats.mechanisms.sparse_vector import AboveThreshold, NumericSparseVector
 
 __all__ = [
     "AboveThreshold",
+    "ContinualCounts",
     "Count",
     "CountEstimate",
+    "CountPath",
     "DensityEstimate",
     "Exhausted",
     "ExponentialMechanism",
@@ -26,6 +30,7 @@ __all__ = [
     "RandomizedResponse",
     "ReportNoisyMax",
     "SparseVector",
+    "StepEstimate",
 ]
 
 

@@ -30,7 +30,8 @@ from dpstats.privacy.stages import Comparisons
 from dpstats.privacy.totals import covers
 from dpstats.release.charges import state_charges
 from dpstats.release.noise import check_scale
-from dpstats.release.session import Above, Stream, to_units
+from dpstats.release.session import to_units
+from dpstats.release.streams import Above, Stream
 from dpstats.release.witness import Mechanism
 
 _BLOCK = 4096  # values of an array that become Python numbers at once

@@ -217,7 +217,7 @@ class LedgerStore:
                 row = (os.urandom(16).hex(), json.dumps(parameters, sort_keys=True))
                 connection.execute("INSERT INTO budget VALUES (?, ?, '0', '0')", row)
             self._appear(draft)
-            _sync_folder(folder)
+            sync_folder(folder)
         except OSError as error:
             if isinstance(error, LedgerError):
                 raise
@@ -363,25 +363,32 @@ class LedgerStore:
 
         Threads do not share connections, and a deleted file is not created again.
         """
-        outcome = "; nothing was charged" if writes else ""
-        name = f"file:{urllib.parse.quote(path or self.path)}?mode=rw"
         try:
-            with (
-                _CONNECTIONS,
-                contextlib.closing(
-                    sqlite3.connect(name, uri=True, timeout=_SILENT_SECONDS, isolation_level=None)
-                ) as connection,
-            ):
-                _begin(connection, path or self.path, writes)
-                try:
-                    yield connection
-                    connection.execute("COMMIT")
-                except BaseException:
-                    with contextlib.suppress(sqlite3.Error):
-                        connection.execute("ROLLBACK")
-                    raise
+            with transaction(path or self.path, writes=writes) as connection:
+                yield connection
         except sqlite3.Error as error:
+            outcome = "; nothing was charged" if writes else ""
             raise LedgerError(f"{self.path}: {_reason(error)}{outcome}") from error
+
+
+@contextlib.contextmanager
+def transaction(path: str, *, writes: bool = True) -> Iterator[sqlite3.Connection]:
+    """Open a file of SQLite for one transaction that holds the write lock, or for one read. It is synced to disk."""
+    name = f"file:{urllib.parse.quote(path)}?mode=rw"
+    with (
+        _CONNECTIONS,
+        contextlib.closing(
+            sqlite3.connect(name, uri=True, timeout=_SILENT_SECONDS, isolation_level=None)
+        ) as connection,
+    ):
+        _begin(connection, path, writes)
+        try:
+            yield connection
+            connection.execute("COMMIT")
+        except BaseException:
+            with contextlib.suppress(sqlite3.Error):
+                connection.execute("ROLLBACK")
+            raise
 
 
 def _begin(connection: sqlite3.Connection, path: str, writes: bool) -> None:
@@ -472,7 +479,7 @@ def _agree(kept: dict[str, Any], asked: dict[str, Any]) -> bool:
     return True
 
 
-def _sync_folder(folder: str) -> None:
+def sync_folder(folder: str) -> None:
     """Make a new name in a folder durable, if the system can open folders."""
     with contextlib.suppress(OSError):
         handle = os.open(folder, os.O_RDONLY)

@@ -7,6 +7,7 @@ for the same request is given these values. It charges nothing and draws nothing
 from __future__ import annotations
 
 import base64
+import contextlib
 import inspect
 import json
 import logging
@@ -37,7 +38,8 @@ from dpstats.privacy.kept_answers import (
 from dpstats.privacy.plan import Plan
 from dpstats.privacy.stages import KINDS, Coins, Comparisons
 from dpstats.release.charges import running_accounts
-from dpstats.release.session import Above, Part, Released, Session, Stream
+from dpstats.release.session import Part, Released, Session
+from dpstats.release.streams import Above, NumberStream, Stream
 
 _LOGGER = logging.getLogger(__name__)
 Drawn = TypeVar("Drawn")
@@ -265,8 +267,26 @@ class OnceSession(Session):
         answers = self._streams[name] = []
         return _KeptStream(stage, self._noise, answers)
 
+    def numbers(self, name: str) -> NumberStream:
+        refuse_key(self._budget)
+        return Session.numbers(self, name)
+
     def __reduce__(self) -> NoReturn:
         raise TypeError("a Session cannot be copied or pickled: two copies would cost twice")
+
+
+class StoredSession(Session):
+    """A session of a stream whose state is on disk: it charges once under the key of the state.
+
+    A job may be killed after the charge and before its state is marked. The next job finds the charge under the key,
+    and opens the stream: nothing was drawn before.
+    """
+
+    def _charge(self, budget: PrivacyBudget, plan: Plan) -> None:
+        with contextlib.suppress(AlreadyCharged):
+            asked = self._pay(budget, plan)
+            with contextlib.suppress(DPStatsError):
+                budget.keep(asked, ANSWERED, encode_answer({}))
 
 
 def _explain(kept: Kept, values: Mapping[str, Any]) -> str:

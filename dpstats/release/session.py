@@ -10,7 +10,6 @@ from __future__ import annotations
 import contextlib
 import math
 import os
-import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from contextvars import ContextVar
@@ -22,7 +21,7 @@ from typing import Any, NamedTuple, NoReturn, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from dpstats.errors import DPStatsError, Exhausted, NotEnoughMemory
+from dpstats.errors import DPStatsError, NotEnoughMemory
 from dpstats.privacy.budget import PrivacyBudget, check_budget
 from dpstats.privacy.plan import Plan, describe_bytes
 from dpstats.privacy.stages import (
@@ -46,6 +45,7 @@ from dpstats.privacy.stages import (
 from dpstats.release.charges import running_accounts
 from dpstats.release.groups import Groups
 from dpstats.release.noise import Noise, SimulatedNoise
+from dpstats.release.streams import NumberStream, Stream
 
 _SMALL = 1 << 27  # bytes that are not compared: every machine has them
 
@@ -89,85 +89,6 @@ def check_memory(plan: Plan) -> None:
             f"the release must fit into the available memory, {describe_bytes(available)}, got a plan that needs "
             f"{describe_bytes(needed)}. Nothing was charged. Release fewer numbers, or use a larger machine."
         )
-
-
-# Streams of comparisons with a noisy threshold: new noise for every question, and a limit.
-# Proof: docs/proofs/sparse-vector.md.
-
-
-_AHEAD = 4096  # noise drawn ahead of the questions, which costs a draw's setup once
-
-
-class Above(NamedTuple):
-    """An answer above the threshold; ``steps`` is the value with noise of its own, where values are released."""
-
-    steps: int | None
-
-
-class Stream:
-    """The answers of a `Comparisons` stage, one question at a time.
-
-    Its state consists of the remaining answers above and the noisy threshold, and one assignment changes
-    both. So an interrupted question never reuses a threshold that was passed, if the stage draws a new one.
-    """
-
-    def __init__(self, stage: Comparisons, noise: Noise) -> None:
-        self._stage = stage
-        self._noise = noise
-        self._state: tuple[int, int | None] = (stage.max_above, None)
-        self._lock = threading.Lock()
-        self._process = os.getpid()
-        self._ahead: Iterator[int] = iter(())
-        self._next_block = 1
-
-    @property
-    def left(self) -> int:
-        """How many answers above there can still be."""
-        return self._state[0]
-
-    def ask(self, steps: int, answer: int | None = None) -> Above | None:
-        """Compare a value, in steps, with the noisy threshold: an `Above`, or None for below.
-
-        ``answer`` is the value to release if it is above, if that is another number of the same sensitivity.
-        """
-        # Before the lock, which another thread of the parent may have held at the fork.
-        if os.getpid() != self._process:
-            raise DPStatsError("a stream belongs to the process that made it: two copies would cost twice")
-        with self._lock:
-            left, threshold = self._state
-            if left == 0:
-                raise Exhausted(
-                    "the stream has given its last answer above the threshold: a new fit costs a new guarantee"
-                )
-            if threshold is None:
-                noise = self._noise.laplace(self._stage.threshold_scale_steps, 1)
-                threshold = self._stage.threshold_steps + int(noise[0])
-                self._state = (left, threshold)
-            drawn = next(self._ahead, None)
-            if drawn is None:
-                drawn = self._draw_ahead()
-            if steps + drawn < threshold:
-                return None
-            self._state = (left - 1, None if self._stage.redrawn else threshold)
-            return Above(self._answer(steps if answer is None else answer))
-
-    def _answer(self, steps: int) -> int | None:
-        """Return the value with separate noise, because the noise of the comparison must not be used again."""
-        scale = self._stage.answer_scale_steps
-        if scale is None:
-            return None
-        # The method has the name of the distribution.
-        return steps + int(getattr(self._noise, self._stage.answer_noise)(scale, 1)[0])
-
-    def _draw_ahead(self) -> int:
-        # Few at first, so that a short stream of exact noise is not slow.
-        block = self._noise.laplace(self._stage.question_scale_steps, self._next_block)
-        self._next_block = min(8 * self._next_block, _AHEAD)
-        self._ahead = iter(block.tolist())
-        return next(self._ahead)
-
-    def __reduce__(self) -> NoReturn:
-        raise TypeError("a Stream cannot be copied or pickled: two copies would cost twice")
 
 
 # Sessions
@@ -306,6 +227,14 @@ class Session:
         if self._budget is not None:
             self._charge(self._budget, plan)
         self._tickets = {stage.name: stage for stage in plan.stages}
+        return self
+
+    def resume(self) -> Self:
+        """Open a session that was charged before, as the stored state of its stream says. It charges nothing."""
+        self._in_its_process()
+        self._rehearse()
+        self._entry.clear()
+        self._tickets = {stage.name: stage for stage in self._plan.stages}
         return self
 
     def _rehearse(self) -> None:
@@ -579,6 +508,19 @@ class Session:
         self._take(name)
         self._released[name] = None  # what it releases it gives to who asks
         return Stream(stage, self._noise)
+
+    def numbers(self, name: str) -> NumberStream:
+        """Return the stream of the numbers of a Gaussian `Stage`, once; it lives on when the session does not."""
+        stage = self._number_stage(name)
+        return NumberStream(stage, self._noise)
+
+    def _number_stage(self, name: str) -> Stage:
+        stage: Stage = self._stage(name, Stage)
+        if self._size is not None or stage.noise != "gaussian" or stage.times != 1:
+            raise DPStatsError(f"stage {name!r} must have Gaussian noise for a stream of its numbers")
+        self._take(name)
+        self._released[name] = None  # what it releases it gives to who asks
+        return stage
 
     def skip(self, name: str, why: str) -> None:
         """Leave a stage out, for a public reason: it was charged, and is not drawn."""

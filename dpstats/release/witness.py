@@ -26,8 +26,9 @@ from dpstats.privacy.plan import Plan
 from dpstats.privacy.stages import KINDS, AnyStage, Comparisons, Shuffle
 from dpstats.release.groups import Nested, Windows
 from dpstats.release.noise import Noise, SimulatedNoise, StandIn, noise_source
-from dpstats.release.once import OnceSession, add_request
-from dpstats.release.session import Above, Part, Released, Session, Stream
+from dpstats.release.once import OnceSession, StoredSession, add_request
+from dpstats.release.session import Part, Released, Session
+from dpstats.release.streams import Above, NumberStream, Stream
 
 Numbers = NDArray[np.float64]
 NORMS = ("l1", "l2", "linf")
@@ -279,6 +280,9 @@ class WitnessedSession(Session):
         Session.stream(self, name)
         return WitnessedStream(stage, self._noise)
 
+    def numbers(self, name: str) -> NumberStream:
+        return WitnessedNumbers(self._number_stage(name), self._noise)
+
     def skip(self, name: str, why: str) -> None:
         stage = self._stage(name, *KINDS)
         self._noise.witness.witness(stage, why, lambda: None)
@@ -317,6 +321,19 @@ class WitnessedStream(Stream):
         if not drawn and above is not None:
             self._state = (self._state[0] - 1, None)
         return above
+
+
+class WitnessedNumbers(NumberStream):
+    """A stream of numbers that tells a witness of each of them."""
+
+    _noise: WitnessedNoise
+
+    def add(self, steps: NDArray[np.int64]) -> NDArray[np.int64]:
+        part = replace(self._stage, size=steps.size)
+        found: NDArray[np.int64] = self._noise.witness.witness(
+            part, (steps, True), lambda: NumberStream.add(self, steps)
+        )
+        return found
 
 
 def _numbers(name: str, value: Any) -> NDArray[Any]:
@@ -416,6 +433,13 @@ class Releasing:
         """
         budget = add_request(self._budget, self, **facts)
         return session_of(plan, self._source, budget, type(self).__name__, size)
+
+    def _session_of_state(self, plan: Plan, identity: str) -> Session:
+        """Return the session of a stream. The name of its state is the key of its charge, and empty without a file."""
+        if self._budget is None or not identity:
+            return self._session_of(plan)
+        budget = self._budget.once(f"stream {identity[:16]}")
+        return StoredSession(plan, self._source, budget, type(self).__name__)
 
 
 class Mechanism(Releasing):

@@ -42,7 +42,8 @@ from dpstats.queries.mwem import LESS
 from dpstats.release.estimator import parameters
 from dpstats.release.noise import check_scale
 from dpstats.release.once import refuse_key
-from dpstats.release.session import Released, Session, Stream
+from dpstats.release.session import Released, Session
+from dpstats.release.streams import Stream
 from dpstats.textbook.error_bounds import VACUOUS, VACUOUS_NOTE, multiplicative_weights_updates, online_bound
 from dpstats.textbook.histogram_release import HistogramRelease
 from dpstats.textbook.iterative_construction import not_private_as_printed

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Iterator
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -25,6 +26,7 @@ from dpstats.auditing import audit
 from dpstats.mechanisms import RandomizedResponse
 from dpstats.release.noise import ExactNoise, SimulatedNoise
 from dpstats.release.session import Session
+from dpstats.release.streams import NumberStream
 
 SMALLEST = 1e-8
 MOST_COLUMNS = 12
@@ -77,7 +79,7 @@ class Drawn:
         self._last: Any = None
         self._count = 0
 
-    def keep(self, session: Session, values: np.ndarray) -> None:
+    def keep(self, session: Any, values: np.ndarray) -> None:
         self._count = self._count + 1 if session is self._last else 0
         self._last = session
         self.found.setdefault(self._count, []).append(values if session.size else np.atleast_2d(values))
@@ -120,6 +122,14 @@ def drawn(monkeypatch: pytest.MonkeyPatch) -> Drawn:
         found.keep(self, noise.reshape(self.size, -1) if self.size else noise.ravel())
         return result
 
+    numbers = NumberStream.add
+
+    def watched_numbers(self: NumberStream, steps: Any) -> Any:
+        result = numbers(self, steps)
+        found.keep(SimpleNamespace(size=None), (result - steps).astype(float))
+        return result
+
+    monkeypatch.setattr(NumberStream, "add", watched_numbers)
     monkeypatch.setattr(Session, "_noisy", watched_noise)
     monkeypatch.setattr(Session, "_noisy_keys", watched_keys)
     monkeypatch.setattr(Session, "respond", watched(respond))

@@ -26,6 +26,7 @@ STREAMS = {
     if entry.covers.__name__
     in (
         "AboveThreshold",
+        "ContinualCounts",
         "SparseVector",
         "NumericSparseVector",
         "OnlineMultiplicativeWeights",
@@ -84,9 +85,32 @@ def test_a_release_that_reports_more_than_it_released_is_noticed() -> None:
 def test_every_way_of_drawing_is_kept() -> None:
     from dpstats.release.session import Session
 
-    ways = ("add", "discover", "select", "choose", "smooth", "add_one", "respond", "coins", "stream")
+    ways = (
+        "add",
+        "discover",
+        "select",
+        "choose",
+        "smooth",
+        "add_one",
+        "respond",
+        "coins",
+        "stream",
+        "numbers",
+    )
     assert all(name in vars(OnceSession) for name in ways)
-    others = {"open", "check", "skip", "shuffle", "simulated", "is_answered", "plan", "size", "released"}
+    others = {
+        "open",
+        "resume",
+        "take_units",
+        "check",
+        "skip",
+        "shuffle",
+        "simulated",
+        "is_answered",
+        "plan",
+        "size",
+        "released",
+    }
     assert {name for name in vars(Session) if not name.startswith("_")} == set(ways) | others
 
 

@@ -310,6 +310,11 @@ OTHERS: dict[str, Call] = {
             {"n_categories": 3, **SEED},
             lambda made: (made.estimate(made.randomize(LABELS)), made),
         ),
+        Call(
+            mechanisms.ContinualCounts,
+            {"horizon": 12, **SEED},
+            lambda made: (made.update_many([5, 0, 9, 4]), made.path(), made),
+        ),
         Call(mechanisms.AboveThreshold, {"threshold": 2.0, **SEED}, stream),
         Call(mechanisms.SparseVector, {"threshold": 2.0, "max_above": 2, **SEED}, stream),
         Call(mechanisms.NumericSparseVector, {"threshold": 2.0, "max_above": 2, **SEED}, stream),

@@ -10,6 +10,7 @@ import numpy as np
 
 from dpstats.mechanisms import (
     AboveThreshold,
+    ContinualCounts,
     Count,
     ExponentialMechanism,
     GaussianMechanism,
@@ -29,13 +30,20 @@ class MechanismCall:
     """A mechanism: ``build(random_state=, budget=)``, the ``method`` that releases, and its data.
 
     ``data(n, rng)`` is n rows (utilities, questions) of numbers that are found nowhere else; ``bad(secret, number)``
-    are data that must be refused, by what is wrong with them, in which some text and a number are private.
+    are data that must be refused, by what is wrong with them, in which some text and a number are private. ``keeps``
+    says why a mechanism keeps data.
     """
 
     build: Callable[..., Any]
     method: str
     data: Callable[[int, np.random.Generator], Any]
     bad: Callable[[str, float], dict[str, Any]]
+    keeps: str = ""
+
+    @property
+    def is_stream(self) -> bool:
+        """Whether all calls together are one release."""
+        return self.method in ("stream", "update_many")
 
     def __call__(self, made: Any, data: Any) -> Any:
         released = getattr(made, self.method)(data)
@@ -133,6 +141,13 @@ CALLS: dict[type, MechanismCall] = {
     ),
     Count: MechanismCall(
         lambda **kw: Count(1.0, **kw), "release", lambda n, rng: (rng.random(n) < 0.5).tolist(), _categories
+    ),
+    ContinualCounts: MechanismCall(
+        lambda **kw: ContinualCounts(4096, 1.0, 1e-3, **kw),
+        "update_many",
+        lambda n, rng: rng.integers(10**5, size=n),
+        _numbers,
+        keeps="Later numbers of the stream need the counts of earlier steps.",
     ),
     ExponentialMechanism: _selection(lambda **kw: ExponentialMechanism(1.0, 1.0, **kw)),
     ReportNoisyMax: _selection(lambda **kw: ReportNoisyMax(1.0, 1.0, **kw)),

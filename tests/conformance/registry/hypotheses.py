@@ -13,7 +13,8 @@ from dpstats.data.opening import read_counts
 from dpstats.privacy import Plan
 from dpstats.queries.linear import ROW
 from dpstats.release.noise import SimulatedNoise
-from dpstats.release.session import Session, Stream
+from dpstats.release.session import Session
+from dpstats.release.streams import Stream
 from dpstats.textbook import IterativeConstruction, NetMechanism, OnlineMultiplicativeWeights, SmallDB
 from dpstats.textbook.iterative_construction import Search, its_answer, worst_query
 from dpstats.textbook.net_mechanism import DATABASE, worst_errors

@@ -13,7 +13,7 @@ import numpy as np
 from dpstats.mechanisms import AboveThreshold, NumericSparseVector, SparseVector
 from dpstats.privacy import Plan
 from dpstats.release.noise import SimulatedNoise
-from dpstats.release.session import Stream
+from dpstats.release.streams import Stream
 from registry.entry import Dataset, Draw, Entry, PlantedBug, Traits, having
 
 # A dataset is the vector of the questions' values. The bugs named LSL are published algorithms, by their
