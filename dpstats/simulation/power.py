@@ -16,6 +16,7 @@ from dpstats.inference.figures import ESTIMATE, axes_or_new
 from dpstats.inference.reports import Printed, Records, draw
 from dpstats.inference.results import Summary
 from dpstats.means.moments import SQUARES
+from dpstats.mechanisms.unknown_bounds import wants_bounds
 
 _MOST_ROWS = 2**31
 _LEVERAGE = math.sqrt(2) / 1.2
@@ -150,6 +151,9 @@ def power(
         check_integer("n_features", n_features, at_least=1),
         check_integer("column", column, at_least=0, at_most=n_features - 1),
     )
+    if wants_bounds(getattr(estimator, "bounds", None)):
+        # The plan's noise is for bounds of -1 and 1 until the rows choose others.
+        raise refuse("bounds", given=estimator.bounds, allowed="declared: the noise follows from them")
     for names, errors in _families():
         if type(estimator).__name__ in names:
             if errors is None:

@@ -145,6 +145,7 @@ def test_no_effect_is_found_at_the_level() -> None:
         (PrivateQuantile(bounds=(0, 1)), 1.0, {}, "estimator must be one of GroupMeans"),
         (3, 1.0, {}, "estimator must"),
         (ClippedMean(bounds=(0, 1)), 0.1, {}, "std must"),
+        (ClippedMean(bounds="private"), 0.1, {"std": 1.0}, "bounds must"),
         (GroupMeans(bounds=(0, 90), **GROUPS), 0.1, {}, "std must"),
         (
             GroupMeans(groups=["a"], bounds=(0, 1)),
