@@ -13,7 +13,7 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import gamma, kve
-from scipy.stats import kstwobign, rv_discrete
+from scipy.stats import kstwobign
 
 from dpstats.errors import attempt, refuse_data
 from dpstats.inference.noisy_counts import CountNoise
@@ -63,8 +63,8 @@ def two_sample_sensitivity(kind: str, n: int, sizes: tuple[int, ...] | None) -> 
 
 GRAIN = 2**30
 """Steps of a row, and of a probability."""
-_MOST_SUMMED = 1 << 20
-"""Entries of a discrete distribution whose probabilities are added up."""
+_FAR = 2.0**60
+"""An entry for which a distribution function can be found, unless it is a sum over all entries below."""
 
 
 class Probabilities(NamedTuple):
@@ -103,11 +103,8 @@ def is_discrete(distribution: Any) -> bool:
 
 
 def is_summed(distribution: Any) -> bool:
-    """Return whether scipy adds up all probabilities below a row: time, and memory, would show a large entry."""
-    if not is_discrete(distribution) or type(distribution.dist)._cdf is not rv_discrete._cdf:
-        return False
-    low, high = distribution.support()
-    return not high - low <= _MOST_SUMMED
+    """Return whether scipy adds up all probabilities below an entry: time and memory would show a large one."""
+    return is_discrete(distribution) and attempt(lambda: distribution.cdf(_FAR), Exception) is None
 
 
 def one_sample_steps(kind: str, probabilities: Integers) -> int:

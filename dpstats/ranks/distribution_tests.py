@@ -325,7 +325,7 @@ def _check_distribution(name: str, distribution: Any) -> Any:
         allowed = "a frozen distribution of scipy.stats with scalar parameters"
         raise refuse(name, got=f"a {type(distribution).__name__}", allowed=allowed, remedy=remedy)
     if is_summed(distribution):
-        allowed = "one whose distribution function scipy has as a formula, or whose support is short"
+        allowed = "one whose distribution function scipy has as a formula, and not as a sum"
         raise refuse(name, got=name_distribution(distribution), allowed=allowed)
     return distribution
 
