@@ -257,7 +257,7 @@ def _compound_parts(value: Any, digits: int, within: tuple[int, ...]) -> Any:
 
 
 def _compiled_state(value: Any) -> Any:
-    """Return what a pickle of an object without attributes holds, such as a tree of scikit-learn, or its text."""
+    """Return the pickled state of an object without attributes, such as a tree of scikit-learn, or its text."""
     state = None
     # The state of a generator of random numbers changes with its use, and is not what a parameter is.
     if not type(value).__module__.startswith("numpy.random"):
