@@ -352,10 +352,14 @@ def check_same_columns(parts: Sequence[tuple[str, Sequence[str], Mapping[str, st
                 remedy="Drop it from the files, or give the files as a list.",
             )
         if names != listed:
-            other = set(names) ^ set(listed)
+            # A further name can be an entry: text without a first line of names, such as a part of a file that was cut.
+            missing, more = set(listed) - set(names), set(names) - set(listed)
+            different = (
+                f"further columns in {name!r} than in {first!r}" if more else f"another order in {name!r}"
+            )
             raise refuse_data(
                 "X",
-                got=f"{min(other)!r} in one of {first!r} and {name!r}" if other else "another order",
+                got=f"{min(missing)!r} in {first!r} and not in {name!r}" if missing else different,
                 allowed="have the same columns, in the same order, in all files",
                 remedy='Select the files by a pattern, or the columns by duckdb.sql("SELECT ...").',
             )

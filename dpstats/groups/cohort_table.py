@@ -27,6 +27,7 @@ from dpstats.groups.ratios import GroupMeansPlan
 from dpstats.inference.papers import UNKNOWN
 from dpstats.inference.reports import Records, told_parameters
 from dpstats.inference.results import Summary, about_missing, hide_noise, significant
+from dpstats.mechanisms.unknown_bounds import wants_bounds
 from dpstats.privacy.guarantee import PrivacyGuarantee
 from dpstats.privacy.plan import ReleasePlan
 from dpstats.release.estimator import PrivateEstimator, fitted, parameters, privacy_facts
@@ -465,12 +466,13 @@ def _read_declaration(name: str, declared: Any) -> tuple[str, Mapping[str, Any]]
     given = dict(declared) if isinstance(declared, Mapping) else {}
     kinds = [key for key in given if key in _KINDS]
     allowed = {*kinds, "step"} if kinds == ["median"] else {*kinds}
-    if len(kinds) != 1 or given.keys() - allowed:
+    # The bounds of a part would be a release of their own, which the stages of the table do not have.
+    if len(kinds) != 1 or given.keys() - allowed or wants_bounds(given[kinds[0]]):
         raise refuse(
             f"columns[{name!r}]",
             got=f"a {type(declared).__name__}",
             allowed="one of {'levels': [...]}, {'mean': (low, high)} and {'median': (low, high)}, the last also "
-            "with 'step'",
+            "with 'step', with declared bounds",
         )
     return kinds[0], given
 

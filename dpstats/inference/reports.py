@@ -358,6 +358,12 @@ def name_distribution(value: Any) -> str | None:
     """
     if not type(value).__module__.startswith("scipy.stats.") or not hasattr(value, "kwds"):
         return None
+    from scipy import stats
+
+    # The name of a distribution that was made of a sample, or by a user, does not say what it is.
+    known: Any = getattr(stats, value.dist.name, None)
+    if type(known) is not type(value.dist):
+        return None
     given = [*map(told_value, value.args), *(f"{key}={told_value(part)}" for key, part in value.kwds.items())]
     return f"{value.dist.name}({', '.join(given)})"
 

@@ -45,6 +45,11 @@ WINDOWS, TAILS = "windows", "rows by distance from the windows"
 _WORDS = "a window among {candidates:,} for each column, exponential mechanism of scale {scale:.6g} rows"
 _WINDOW_ROWS = 120.0
 """The windows need this over n of epsilon for each column, and no more: the tails can use all the rest."""
+NO_WINDOW = (
+    "no window holds most rows, too few rows differ from 0, or they need other units (1e-138 to 1e138)"
+)
+NARROWEST, FURTHEST = 2.0**-460, 2.0**460
+"""Least half-width, and largest size, of bounds that a release can use: inside the limits of lattices and grids."""
 LEAST_ROWS = 50.0
 """Rows times epsilon that the bounds of one column need."""
 _EXACT = 1 - 2.0**-50  # parts of a float epsilon can add up to one unit in the last place too much
@@ -315,6 +320,11 @@ def plan_with_bounds(
     first = share * epsilon
     plan = _having_bounds(estimator, [(-1.0, 1.0)] * d, (epsilon - first) * _EXACT).plan(n, d)
     later = math.sqrt(2) * d / (n * (epsilon - first)) if noise is None else float(np.max(noise(plan))) / 2
+    if unknown.within is not None:
+        low, high = check_limits(unknown.within)
+        if high - low < 2 * NARROWEST or low > FURTHEST or high < -FURTHEST:
+            allowed, remedy = "wider than 1e-138, and not beyond 1e138", "Change the units of the data."
+            raise refuse("within", given=unknown.within, allowed=allowed, remedy=remedy)
     before = plan_bounds(n, d, first, step=unknown.step, within=unknown.within, later=later, tails=tails)
     total = PrivacyGuarantee(epsilon, plan.target.delta)
     return replace(plan, located=Counted(before, plan.target), target=total)
@@ -365,7 +375,7 @@ class BoundsFirst:
 
     def _release(self, rows: Rows, plan: Any, session: Session) -> None:
         release_bounds(rows.whole().X, plan.located.plan, session)
-        found = read_bounds(session.released, plan.located.plan)
+        found = self._find(session.released, plan)
         if not all(one.found for one in found):
             for stage in plan.stages:
                 session.skip(stage.name, "no bounds were found")
@@ -375,16 +385,27 @@ class BoundsFirst:
         reader = self._give_bounds(found, settled)
         reader._release(reader._read(rows, settled), settled, session)
 
+    def _find(self, released: Released, plan: Any) -> list[ColumnBounds]:
+        """Return the released bounds. Those that no lattice has room for count as not found."""
+        return [
+            one._replace(
+                found=one.found
+                and one.clip.high - one.clip.low >= 2 * NARROWEST
+                and max(-one.clip.low, one.clip.high) <= FURTHEST
+            )
+            for one in read_bounds(released, plan.located.plan)
+        ]
+
     def settle(self, released: Released, plan: Any) -> Any:
         """Return the plan with the bounds that the releases chose, or raise an error if none were found."""
-        found = read_bounds(released, plan.located.plan)
+        found = self._find(released, plan)
         missing = [j for j, one in enumerate(found) if not one.found]
         if missing:
             names = "" if plan.n_features == 1 else f" of {list_some([f'x{j}' for j in missing], 5)}"
             raise DPStatsError(
-                f"no bounds{names} were found: no window holds most rows, or too few rows differ from 0. The epsilon "
-                f"of this fit, {plan.target.epsilon:g}, is spent. Use more rows, a larger epsilon, "
-                "UnknownBounds(step=...) or declared bounds"
+                f"no bounds{names} were found: no window holds most rows, too few rows differ from 0, or rows are "
+                f"beyond 1e-138 to 1e138. The epsilon of this fit, {plan.target.epsilon:g}, is spent. Use more rows, a "
+                "larger epsilon, UnknownBounds(step=...) or declared bounds"
             )
         located = self._give_bounds(found, plan).plan(plan.n_planned, plan.n_features)
         stated = replace(located, located=plan.located, target=plan.target, delta_asked=plan.delta_asked)

@@ -22,7 +22,7 @@ Floats = NDArray[np.float64]
 FINEST = 1 << 20
 """No window is finer than a 2^-20th of its distance from 0."""
 SMALLEST, LARGEST = -900, 900
-"""Widths are powers of 2 with these exponents: clips of them are floats that a lattice can hold."""
+"""Widths are powers of 2 with these exponents: their centers, and clips around them, are floats."""
 UTILITY_RANGE = 2
 """A replaced row raises the utility of one candidate by at most 1, and lowers another's by at most 1."""
 NOT_FOUND = -1

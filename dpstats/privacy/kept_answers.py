@@ -25,7 +25,8 @@ from fractions import Fraction
 from functools import cache, partial
 from typing import Any
 
-from dpstats.errors import DPStatsError, InvalidParameter
+from dpstats.errors import DPStatsError, InvalidParameter, attempt
+from dpstats.inference.reports import name_distribution
 
 Request = Mapping[str, str]
 """Fingerprints of the public facts of a release, by their names."""
@@ -236,7 +237,7 @@ def _compound_parts(value: Any, digits: int, within: tuple[int, ...]) -> Any:
         yield from _parts([cell.cell_contents for cell in value.__closure__ or ()], digits, within)
     elif isinstance(value, partial):
         yield from _parts(["partial", value.func, value.args, value.keywords], digits, within)
-    elif type(value).__module__.startswith("scipy.stats.") and hasattr(value, "kwds"):
+    elif name_distribution(value) is not None:
         # A frozen distribution also has a random state, which is not what it is.
         yield from _parts([value.dist.name, value.args, value.kwds], digits, within)
     elif isinstance(value, types.MethodType):
@@ -250,9 +251,18 @@ def _compound_parts(value: Any, digits: int, within: tuple[int, ...]) -> Any:
             if dataclasses.is_dataclass(value)
             else vars(value)
             if hasattr(value, "__dict__")
-            else {"as text": re.sub(r" at 0x[0-9a-f]+", "", str(value))}
+            else _compiled_state(value)
         )
         yield from _parts(fields, digits, within)
+
+
+def _compiled_state(value: Any) -> Any:
+    """Return the pickled state of an object without attributes, such as a tree of scikit-learn, or its text."""
+    state = None
+    # The state of a generator of random numbers changes with its use, and is not what a parameter is.
+    if not type(value).__module__.startswith("numpy.random"):
+        state = attempt(lambda: value.__reduce_ex__(4), Exception)
+    return state if isinstance(state, tuple) else {"as text": re.sub(r" at 0x[0-9a-f]+", "", str(value))}
 
 
 def _code_parts(code: types.CodeType) -> Any:

@@ -8,13 +8,14 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from functools import cache, lru_cache
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import gamma, kve
 from scipy.stats import kstwobign
 
+from dpstats.errors import attempt, refuse_data
 from dpstats.inference.noisy_counts import CountNoise
 from dpstats.parallel import cut
 from dpstats.ranks.statistics import PUBLIC_SEED, Numbers
@@ -62,14 +63,36 @@ def two_sample_sensitivity(kind: str, n: int, sizes: tuple[int, ...] | None) -> 
 
 GRAIN = 2**30
 """Steps of a row, and of a probability."""
+_FAR = 2.0**60
+"""An entry for which a distribution function can be found, unless it is a sum over all entries below."""
 
 
-def probability_steps(distribution: Any, values: NDArray[np.float64], order: NDArray[np.intp]) -> Integers:
+class Probabilities(NamedTuple):
+    """The probability of at most each row and, for a discrete distribution, of exactly it."""
+
+    upper: NDArray[np.float64]
+    atom: NDArray[np.float64] | None
+
+
+def find_probabilities(distribution: Any, values: NDArray[np.float64]) -> Probabilities:
+    """Return the probabilities of rows under a frozen distribution. Its errors may show an entry."""
+    functions = (distribution.cdf, distribution.pmf) if is_discrete(distribution) else (distribution.cdf,)
+    found = attempt(lambda: [np.asarray(one(values), dtype=np.float64) for one in functions], Exception)
+    if found is None:
+        raise refuse_data(
+            "X",
+            got="at least one entry for which the distribution function fails",
+            allowed="have entries for which scipy finds the distribution function",
+            remedy="Limit the entries to a public range.",
+        )
+    return Probabilities(found[0], found[1] if len(found) > 1 else None)
+
+
+def probability_steps(probabilities: Probabilities, order: NDArray[np.intp]) -> Integers:
     """Return the probability of each row in steps. For a discrete distribution it is uniform within its atom."""
-    upper = np.asarray(distribution.cdf(values), dtype=np.float64)
-    if is_discrete(distribution):
-        places = (np.argsort(order) + 0.5) / len(order)
-        upper = upper - np.asarray(distribution.pmf(values), dtype=np.float64) * (1 - places)
+    upper, atom = probabilities
+    if atom is not None:
+        upper = upper - atom * (1 - (np.argsort(order) + 0.5) / len(order))
     # A NaN would be another integer on another processor.
     return np.clip(np.rint(np.nan_to_num(upper) * GRAIN), 0, GRAIN).astype(np.int64)
 
@@ -77,6 +100,11 @@ def probability_steps(distribution: Any, values: NDArray[np.float64], order: NDA
 def is_discrete(distribution: Any) -> bool:
     """Return whether a frozen distribution of scipy is discrete."""
     return hasattr(distribution, "pmf")
+
+
+def is_summed(distribution: Any) -> bool:
+    """Return whether scipy adds up all probabilities below an entry: time and memory would show a large one."""
+    return is_discrete(distribution) and attempt(lambda: distribution.cdf(_FAR), Exception) is None
 
 
 def one_sample_steps(kind: str, probabilities: Integers) -> int:

@@ -29,7 +29,9 @@ from dpstats.ranks.distribution_statistics import (
     OneSample,
     TwoSamples,
     cutoff,
+    find_probabilities,
     is_discrete,
+    is_summed,
     order_labels,
     probability_steps,
     pvalue,
@@ -322,6 +324,9 @@ def _check_distribution(name: str, distribution: Any) -> Any:
         remedy = "An example is scipy.stats.norm(0, 1)."
         allowed = "a frozen distribution of scipy.stats with scalar parameters"
         raise refuse(name, got=f"a {type(distribution).__name__}", allowed=allowed, remedy=remedy)
+    if is_summed(distribution):
+        allowed = "one whose distribution function scipy has as a formula, and not as a sum"
+        raise refuse(name, got=name_distribution(distribution), allowed=allowed)
     return distribution
 
 
@@ -613,7 +618,12 @@ class GoodnessOfFitTest(_DistributionTest):
         True
         """
         law = _check_distribution("alternative", alternative)
-        return self._power(n_samples, lambda n, _, rng: law.rvs(n, random_state=rng), level, n_datasets)
+        null = self._find_distribution()
+
+        def draw(n: int, _: Any, rng: np.random.Generator) -> Any:
+            return find_probabilities(null, law.rvs(n, random_state=rng))
+
+        return self._power(n_samples, draw, level, n_datasets)
 
     def required_samples(self, alternative: Any, power: float = 0.8, **options: Any) -> int:
         """Return the smallest number of rows, to 2%, at which simulated tests have a power.
@@ -651,13 +661,14 @@ class GoodnessOfFitTest(_DistributionTest):
             remedy = "An example is distribution='norm', args=(100, 15)."
             allowed = f"a name in scipy.stats that takes the {len(args)} parameters in args"
             raise refuse("distribution", given=self.distribution, allowed=allowed, remedy=remedy)
-        return law
+        return _check_distribution("distribution", law)
 
     def _null_words(self) -> str:
         return f"values have the distribution {name_distribution(self._find_distribution())}"
 
     def _read(self, rows: Rows, plan: Any) -> Any:
-        return self._values(rows)[0]
+        # Before the charge, because scipy can fail for an entry.
+        return find_probabilities(self._find_distribution(), self._values(rows)[0])
 
     def _arrange(self, private: Any, order: NDArray[np.intp]) -> NDArray[Any]:
-        return probability_steps(self._find_distribution(), private, order)
+        return probability_steps(private, order)

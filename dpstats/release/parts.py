@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
+from dpstats.errors import DPStatsError
 from dpstats.privacy.plan import Plan
 from dpstats.privacy.stages import AnyStage
 from dpstats.release.session import Released, Session
@@ -29,6 +30,9 @@ def join_stages(plans: Mapping[str, Plan]) -> tuple[AnyStage, ...]:
     """
     found: list[AnyStage] = []
     for name, plan in plans.items():
+        # A release before the stages, such as one of bounds, would be forgotten.
+        if getattr(plan, "counted", None) is not None or getattr(plan, "located", None) is not None:
+            raise DPStatsError(f"the part {name!r} must have all of its stages in one plan")
         for stage in plan.stages:
             named: Any = stage  # each kind of stage has a name
             found.append(replace(named, name=f"{name}{_BETWEEN}{stage.name}"))

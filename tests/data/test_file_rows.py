@@ -226,6 +226,15 @@ def test_numbers_of_another_type_are_the_same_numbers(tmp_path: Path) -> None:
 # Refusals
 
 
+def test_a_file_without_a_line_of_names_shows_no_entry(tmp_path: Path) -> None:
+    # A part of a larger file, such as split makes: its first line is a row.
+    (tmp_path / "0.csv").write_text("income,age\n1,2\n3,4\n")
+    (tmp_path / "1.csv").write_text("67890,12345\n5,6\n")
+    with pytest.raises(InvalidData) as error:
+        ClippedMean(bounds={"income": (0, 1)}).fit(tmp_path)
+    assert not any(entry in str(error.value) for entry in ("67890", "12345"))
+
+
 def test_what_files_must_have_in_common_is_refused_before_a_charge(tmp_path: Path) -> None:
     budget = PrivacyBudget(1.0)
     mean = ClippedMean(bounds=(0, 1), budget=budget)
@@ -240,8 +249,9 @@ def test_what_files_must_have_in_common_is_refused_before_a_charge(tmp_path: Pat
                 mean.fit(place)
 
     frame = pd.DataFrame({"a": [1.0], "b": [1.0]})
-    refused("names", frame, frame[["a"]], "same columns", "'b' in one of '0.parquet' and '1.parquet'")
-    refused("order", frame, frame[["b", "a"]], "got another order")
+    refused("names", frame, frame[["a"]], "same columns", "'b' in '0.parquet' and not in '1.parquet'")
+    refused("more", frame[["a"]], frame, "further columns in '1.parquet' than in '0.parquet'")
+    refused("order", frame, frame[["b", "a"]], "another order in '1.parquet'")
     refused("types", frame, frame.astype({"a": str}), "number in '0.parquet' and text in '1.parquet' for 'a'")
     assert not budget.history()
     # A column without a type has no entry, and fits.

@@ -10,9 +10,11 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from dpstats.errors import BudgetExceeded, InvalidData, InvalidParameter
+from dpstats.errors import BudgetExceeded, DPStatsError, InvalidData, InvalidParameter
 from dpstats.groups import CohortTable, GroupMeans, GroupQuantiles
+from dpstats.means import UnknownBounds
 from dpstats.privacy import PrivacyBudget, compose
+from dpstats.release.parts import join_stages
 from dpstats.tables import ContingencyTable
 
 DECLARED: dict[str, Any] = {
@@ -150,6 +152,8 @@ def test_other_containers_give_the_same_table(kind: str, tmp_path: Any) -> None:
         ({"columns": {"age": (18, 100)}}, r"columns\['age'\] must be one of"),
         ({"columns": {"age": {"mean": (18, 100), "step": 1}}}, r"columns\['age'\] must"),
         ({"columns": {"age": {"mean": (100, 18)}}}, "bounds must"),
+        ({"columns": {"age": {"mean": "private"}}}, r"columns\['age'\] must"),
+        ({"columns": {"age": {"median": UnknownBounds()}}}, r"columns\['age'\] must"),
         ({"columns": {"height": {"mean": (1, 2)}}}, "height|columns must"),
         ({"epsilon": 0}, "epsilon must"),
         ({"missing": "center"}, "missing must"),
@@ -167,3 +171,9 @@ def test_rows_without_names_and_labels_beside_are_refused() -> None:
         fitted(TRIAL.to_numpy())
     with pytest.raises(InvalidParameter, match="y must"):
         CohortTable(**GIVEN).fit(TRIAL, TRIAL["arm"])
+
+
+def test_a_part_has_no_release_before_its_stages() -> None:
+    plan = GroupMeans(groups=["a", "b"], bounds="private", epsilon=2.0).plan(5000, 1)
+    with pytest.raises(DPStatsError, match="must have all of its stages"):
+        join_stages({"age": plan})

@@ -78,6 +78,14 @@ def test_no_bounds_are_an_outcome():
     assert budget.spent.epsilon == 1.0
 
 
+@pytest.mark.parametrize("unit", [1e-200, 1e200])
+def test_bounds_that_no_lattice_holds_are_not_found(unit):
+    budget = PrivacyBudget(epsilon=2.0)
+    for estimator in (ClippedMean, PrivateMedian):
+        with pytest.raises(ChargedError, match="no bounds were found"):
+            estimator(bounds="private", delta=0.0, epsilon=1.0, budget=budget).fit(unit * ROWS)
+
+
 @pytest.mark.parametrize(
     ("options", "parameter"),
     [
@@ -89,6 +97,7 @@ def test_no_bounds_are_an_outcome():
         ({"bounds": UnknownBounds(share=1.5)}, "share"),
         ({"bounds": UnknownBounds(step=-1)}, "step"),
         ({"bounds": UnknownBounds(within=(1, 0))}, "within"),
+        ({"bounds": UnknownBounds(within=(0, 1e-300))}, "within"),
     ],
 )
 def test_public_facts_are_refused_before_the_charge(options, parameter):

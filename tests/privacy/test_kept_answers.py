@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import pickle
 import subprocess
 import sys
 from datetime import date, datetime, timedelta
@@ -13,6 +14,8 @@ from typing import Any
 
 import numpy as np
 import pytest
+from scipy import stats
+from sklearn.tree import DecisionTreeRegressor
 
 from dpstats.errors import InvalidParameter
 from dpstats.means import ClippedMean
@@ -74,6 +77,22 @@ def test_different_values_have_different_fingerprints() -> None:
     ]
     # Sequences, and mappings and sets, are told apart by their entries and kinds.
     assert same == []
+
+
+def test_fitted_models_are_told_apart() -> None:
+    # The nodes of a tree are in a compiled object, which has no attributes.
+    x = np.arange(40.0)[:, None]
+    first, second, again = (
+        DecisionTreeRegressor(random_state=0).fit(x, y) for y in (x[:, 0], -x[:, 0], x[:, 0])
+    )
+    assert fingerprint(first) != fingerprint(second)
+    assert fingerprint(first) == fingerprint(again) == fingerprint(pickle.loads(pickle.dumps(first)))
+
+
+def test_distributions_of_samples_are_told_apart() -> None:
+    first, second = (stats.rv_discrete(values=([0, 1], [p, 1 - p]))() for p in (0.25, 0.5))
+    assert fingerprint(first) != fingerprint(second)
+    assert fingerprint(stats.norm(0, 1)) == fingerprint(stats.norm(0.0, 1.0)) != fingerprint(stats.norm(0, 2))
 
 
 def test_equal_values_have_equal_fingerprints() -> None:

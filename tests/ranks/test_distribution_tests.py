@@ -206,3 +206,28 @@ def test_more_bad_parameters_are_refused() -> None:
 
 def test_a_step_of_one_sample_is_a_part_of_a_row() -> None:
     assert OneSample("ks", 10).sensitivity == GRAIN and OneSample("ks", 10).spacing * GRAIN == 1
+
+
+@pytest.mark.parametrize("distribution", [stats.zipf(2.0), stats.logser(0.6), stats.betanbinom(5, 9.3, 1)])
+def test_a_distribution_whose_function_is_a_long_sum_is_refused(distribution: Any) -> None:
+    # Its memory and its time follow a row, and scipy's error shows it.
+    with pytest.raises(InvalidParameter) as error:
+        GoodnessOfFitTest(distribution=distribution).plan(100)
+    assert error.value.parameter == "distribution"
+
+
+def test_a_distribution_that_fails_for_an_entry_shows_no_entry_and_costs_nothing(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def fail(self: Any, x: Any, *args: Any) -> Any:
+        if np.any(np.asarray(x) > 12345):
+            raise ValueError(f"no probability of {np.max(x)}")
+        return np.zeros(np.shape(x))
+
+    budget = PrivacyBudget(epsilon=2.0)
+    test = GoodnessOfFitTest(distribution="norm", n_simulations=99, budget=budget)
+    monkeypatch.setattr(type(stats.norm), "cdf", fail)
+    with pytest.raises(InvalidData) as error:
+        test.fit(np.array([1.0, 2.0, 67890.0]))
+    assert "67890" not in str(error.value)
+    assert budget.spent.epsilon == 0.0
