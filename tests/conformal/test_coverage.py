@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
+from typing import Any
 
 import numpy as np
 import pytest
@@ -152,3 +153,12 @@ def test_without_noise_the_point_is_next_to_the_plain_one() -> None:
     ).fit(y[:, None], y)
     ordered, place = np.sort(y), math.ceil(0.9 * 301) - 1
     assert ordered[place] <= made.half_width_ <= 1.01 * ordered[place + 1]
+
+
+@pytest.mark.parametrize("groups", [None, ["a", "b"]])
+@pytest.mark.parametrize("epsilon", [1400.0, 2e3, 1e4, 1e300])
+def test_plans_of_any_large_epsilon_are_nearly_those_without_noise(epsilon: float, groups: Any) -> None:
+    made = PrivateConformalRegressor(
+        Zero(), groups=groups, by=groups and "g", score_bounds=100, epsilon=epsilon, training="public"
+    )
+    assert made.plan(300, 1).price < 1.1
