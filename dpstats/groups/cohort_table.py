@@ -393,7 +393,12 @@ class _Row(NamedTuple):
 def _mean_row(name: str, part: GroupMeans) -> _Row:
     means, stds, std_noise = part.means_[:, 0], part.std_[:, 0], part.std_noise_std_[:, 0]
     rows = np.maximum(part.counts_, part.counts_noise_std_)
-    noise = np.array([float(part.plan_.mean_noise(n)[0]) for n in rows.tolist()])
+    noise = np.array(
+        [
+            float(part.plan_.mean_noise(n, mean)[0])
+            for n, mean in zip(rows.tolist(), means.tolist(), strict=True)
+        ]
+    )
     hidden = (part.counts_ < 2 * part.counts_noise_std_) | (noise > _SHARP * 2 * part.plan_.half[0])
     means = np.where(hidden, np.nan, means)
     cells = [
@@ -401,7 +406,14 @@ def _mean_row(name: str, part: GroupMeans) -> _Row:
         for mean, one, std, of_std in zip(*(x.tolist() for x in (means, noise, stds, std_noise)), strict=True)
     ]
     numbers = {"mean": (means, noise), "SD": (stds, std_noise)}
-    return _Row(f"{name}, mean (SD)", name, None, numbers, cells, _standardize(means, noise, stds**2))
+    return _Row(
+        f"{name}, mean (SD)",
+        name,
+        None,
+        numbers,
+        cells,
+        _standardize(means, noise, stds**2, 2 * stds * std_noise),
+    )
 
 
 def _median_row(name: str, part: GroupQuantiles) -> _Row:
@@ -430,19 +442,23 @@ def _level_row(name: str, level: Any, part: ContingencyTable, place: int) -> _Ro
         for n, p, one in zip(shown.tolist(), share.tolist(), noise.tolist(), strict=True)
     ]
     numbers = {"n": (counts, std), "%": (100 * share, 100 * noise)}
-    smd = _standardize(share, noise, share * (1 - share))
+    smd = _standardize(share, noise, share * (1 - share), (1 - 2 * share) * noise)
     label = "missing" if level is None else level
     return _Row(f"  {label}", name, level, numbers, cells, smd)
 
 
-def _standardize(values: Numbers, noise: Numbers, variances: Numbers) -> list[tuple[float, float]]:
+def _standardize(
+    values: Numbers, noise: Numbers, variances: Numbers, variance_noise: Numbers
+) -> list[tuple[float, float]]:
     """Return the standardized difference of each arm from the first, and its noise; NaN where that hides it."""
     found = []
     with np.errstate(all="ignore"):
         for k in range(1, len(values)):
             spread = np.sqrt((variances[k] + variances[0]) / 2)
-            std = float(np.hypot(noise[k], noise[0]) / spread)
             value = float((values[k] - values[0]) / spread)
+            # The noise of an arm's mean and of its variance are not independent, so that they may add up.
+            arms = noise + np.abs(value * variance_noise / (4 * spread))
+            std = float(np.hypot(arms[k], arms[0]) / spread)
             found.append((value if std <= _BALANCE else math.nan, std))
     return found
 

@@ -40,7 +40,7 @@ def draw_cell(draw: Draw, question: str = "") -> Cell:
     shares = draw_shares(draw, int(draw.integers(2, 5)))
     undeclared = int(len(shares) > 2 and draw.random() < 0.2)
     arms = [f"g{g}" for g in range(len(shares) - undeclared)]
-    kinds = [str(draw.choice(list(STATISTICS))) for _ in range(int(draw.integers(1, 5)))]
+    kinds = [str(draw.choice(list(STATISTICS))) for _ in range(int(draw.integers(1, 4)))]
     if question:
         kinds[0] = next(kind for kind, each in STATISTICS.items() if question in each)
     columns, frame = {}, {}

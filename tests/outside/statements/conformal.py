@@ -46,7 +46,7 @@ def draw_cell(draw: Draw, question: str = "") -> Cell:
         facts["shares"] = " ".join(f"{share:.2g}" for share in shares)
         if not places.size:
             places = np.arange(SIZE)
-    facts |= {"alpha": alpha, "points": options.get("n_points", "")}
+    facts |= {"about": about, "alpha": alpha, "points": options.get("n_points", "")}
 
     def answer(draw: Draw) -> Answer:
         rows, new = draw.integers(SIZE, size=n), draw.choice(places, 1)

@@ -142,10 +142,8 @@ def draw_distributions(draw: Draw, question: str = "") -> Cell:
     }
 
     def fit(draw: Draw) -> tuple[Any, Any]:
-        if public:
-            places = draw.permutation(np.repeat([0, 1], [first, n - first]))
-        else:
-            places = draw.choice(2, n, p=shares)
+        public_places = np.repeat([0, 1], [first, n - first])
+        places = draw.permutation(public_places) if public else draw.choice(2, n, p=shares)
         rows = sample_rows(draw, x, n, missing)[:, 0]
         test = KolmogorovSmirnovTest(**options, random_state=seed(draw, facts))
         return test.fit(rows, np.array(["g0", "g1"])[places]).result_, rows

@@ -1,4 +1,4 @@
-"""Cells of estimates within bounds that the fit itself chooses: the mean, variance or quantile of rows clipped to them."""
+"""Cells of estimates within bounds that the fit chooses: means, variances and quantiles of rows clipped to them."""
 
 from __future__ import annotations
 
