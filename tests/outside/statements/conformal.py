@@ -8,6 +8,8 @@ import numpy as np
 import pandas as pd
 from sklearn.dummy import DummyRegressor
 from sklearn.linear_model import LinearRegression, LogisticRegression
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
 from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
 
 from dpstats.conformal import PrivateConformalClassifier, PrivateConformalRegressor
@@ -111,7 +113,8 @@ def _classifier(draw: Draw, facts: dict[str, Any], options: dict[str, Any], X: A
     size = round(log_uniform(draw, 50, 2000))
     train = np.concatenate([draw.integers(SIZE, size=size), np.unique(y, return_index=True)[1]])
     # A tree has few probabilities, 0 among them.
-    model: Any = LogisticRegression() if draw.random() < 0.5 else DecisionTreeClassifier(max_leaf_nodes=8)
+    smooth = make_pipeline(StandardScaler(), LogisticRegression(max_iter=1000))
+    model: Any = smooth if draw.random() < 0.5 else DecisionTreeClassifier(max_leaf_nodes=8)
     options["estimator"] = model.fit(X[train], y[train]) if len(np.unique(y)) > 1 else _grown(X, y)
     facts |= {"y": f"{k} classes", "model": type(options["estimator"]).__name__}
     return y, PrivateConformalClassifier, options

@@ -33,7 +33,7 @@ LEAST = 50
 def draw_cell(draw: Draw, question: str = "") -> Cell:
     """Return a random cell of an estimator with ``bounds="private"``."""
     facts: dict[str, Any] = {}
-    n, options = draw_options(draw, facts)
+    n, options = draw_options(draw, facts, most=5000)
     kinds = [_mean, _mean, _variance, _groups, _groups, _quantiles, _quantiles]
     kind = kinds[draw.integers(len(kinds))]
     d = int(draw.choice([1, 1, 2])) if kind in (_mean, _variance, _groups) else 1
@@ -44,7 +44,7 @@ def draw_cell(draw: Draw, question: str = "") -> Cell:
         facts["n"] = n = max(
             n, math.ceil(LEAST * d / (share * min(options["epsilon"], 10)) * draw.uniform(1, 4))
         )
-        n = min(n, 50_000)
+        n = min(n, 20_000)
         facts["n"] = n
     options["bounds"] = "private"
     if share != 0.2 or draw.random() < 0.4:

@@ -399,6 +399,7 @@ def test_intervals_of_half_the_length_are_found(family: str, monkeypatch: pytest
 @pytest.mark.parametrize("family", ["ranks", "distribution tests", "identity", "Hotelling", "tables"])
 def test_tests_are_drawn_under_their_null_hypothesis(family: str) -> None:
     cells = [FAMILIES[family][1](np.random.default_rng([8, k])) for k in range(30)]
-    tests = [cell for cell in cells if cell.is_test and cell.facts["n"] < 1000][:2]
+    small = [cell for cell in cells if cell.facts["n"] < 1000 and "missing" not in cell.facts]
+    tests = [cell for cell in small if cell.is_test][:2]
     assert tests and all(cell.allowed == 0.065 for cell in tests)
     assert all(cell.answer(np.random.default_rng(0)) is not None for cell in tests)

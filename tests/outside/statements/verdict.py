@@ -50,7 +50,7 @@ STANDING = (
     "The curve",
     "The guarantee holds if the function uses nothing but",
     "E[clip(x)] is the mean of the population",
-    "The column 'std'",
+    "The column 'std",
     "The column 'bias'",
     "The first half of the rows",
     "The intervals exclude sampling error",
