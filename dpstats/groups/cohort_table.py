@@ -157,7 +157,7 @@ class CohortTable(PrivateEstimator[CohortPlan]):
     >>> rng = np.random.default_rng(0)
     >>> trial = pd.DataFrame({"arm": rng.choice(["placebo", "drug"], 4000), "age": rng.normal(60, 9, 4000)})
     >>> trial["sex"] = rng.choice(["f", "m"], 4000)
-    >>> declared = {"age": {"mean": (18, 100)}, "sex": {"levels": ["f", "m"]}}
+    >>> declared = {"age": {"mean": (20, 100)}, "sex": {"levels": ["f", "m"]}}
     >>> table = CohortTable(groups=["placebo", "drug"], by="arm", columns=declared, random_state=0)
     >>> print(table.fit(trial).to_markdown())
     |  | placebo (n = 1,975) | drug (n = 2,032) | SMD drug |
@@ -406,13 +406,14 @@ def _mean_row(name: str, part: GroupMeans) -> _Row:
         for mean, one, std, of_std in zip(*(x.tolist() for x in (means, noise, stds, std_noise)), strict=True)
     ]
     numbers = {"mean": (means, noise), "SD": (stds, std_noise)}
+    covariances = part.plan_.half[0] ** 3 * part._ratio.noise_covariance[:, 0]
     return _Row(
         f"{name}, mean (SD)",
         name,
         None,
         numbers,
         cells,
-        _standardize(means, noise, stds**2, 2 * stds * std_noise),
+        _standardize(means, noise, stds**2, 2 * stds * std_noise, covariances),
     )
 
 
@@ -442,13 +443,14 @@ def _level_row(name: str, level: Any, part: ContingencyTable, place: int) -> _Ro
         for n, p, one in zip(shown.tolist(), share.tolist(), noise.tolist(), strict=True)
     ]
     numbers = {"n": (counts, std), "%": (100 * share, 100 * noise)}
-    smd = _standardize(share, noise, share * (1 - share), (1 - 2 * share) * noise)
+    steep = 1 - 2 * share
+    smd = _standardize(share, noise, share * (1 - share), steep * noise, steep * noise**2)
     label = "missing" if level is None else level
     return _Row(f"  {label}", name, level, numbers, cells, smd)
 
 
 def _standardize(
-    values: Numbers, noise: Numbers, variances: Numbers, variance_noise: Numbers
+    values: Numbers, noise: Numbers, variances: Numbers, variance_noise: Numbers, covariances: Numbers
 ) -> list[tuple[float, float]]:
     """Return the standardized difference of each arm from the first, and its noise; NaN where that hides it."""
     found = []
@@ -456,9 +458,11 @@ def _standardize(
         for k in range(1, len(values)):
             spread = np.sqrt((variances[k] + variances[0]) / 2)
             value = float((values[k] - values[0]) / spread)
-            # The noise of an arm's mean and of its variance are not independent, so that they may add up.
-            arms = noise + np.abs(value * variance_noise / (4 * spread))
-            std = float(np.hypot(arms[k], arms[0]) / spread)
+            # An arm's noise moves the difference, and through its variance the root that divides it.
+            share = value / (4 * spread)
+            own = noise**2 + (share * variance_noise) ** 2
+            both = own[k] + own[0] - 2 * share * (covariances[k] - covariances[0])
+            std = float(np.sqrt(np.maximum(both, 0.0)) / spread)
             found.append((value if std <= _BALANCE else math.nan, std))
     return found
 

@@ -44,7 +44,7 @@ def draw_cell(draw: Draw, question: str = "") -> Cell:
         facts["n"] = n = max(
             n, math.ceil(LEAST * d / (share * min(options["epsilon"], 10)) * draw.uniform(1, 4))
         )
-        n = min(n, 20_000)
+        n = min(n, 10_000)
         facts["n"] = n
     options["bounds"] = "private"
     if share != 0.2 or draw.random() < 0.4:
