@@ -143,7 +143,8 @@ class CohortTable(PrivateEstimator[CohortPlan]):
     standardized difference if that is above 0.05. Quantiles of too few rows are hidden too.
 
     **Standardized differences** compare an arm with the reference: the difference of two means or proportions, over
-    the root of the mean of both variances. Medians have none.
+    the root of the mean of both variances. Their noise includes the noise of the variances.
+    Medians have none.
 
     References
     ----------
@@ -162,7 +163,7 @@ class CohortTable(PrivateEstimator[CohortPlan]):
     >>> print(table.fit(trial).to_markdown())
     |  | placebo (n = 1,975) | drug (n = 2,032) | SMD drug |
     | --- | ---: | ---: | ---: |
-    | age, mean (SD) | 59.8 (7.4) | 61.1 (7.4) | 0.17 |
+    | age, mean (SD) | 59.8 (7.5) | 61.0 (7.6) | 0.16 |
     | sex, n (%) |  |  |  |
     |   f | 962 (48.9) | 1,060 (52.3) | 0.07 |
     |   m | 1,004 (51.1) | 965 (47.7) | -0.07 |

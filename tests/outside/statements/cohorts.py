@@ -150,12 +150,13 @@ def _exact(rows: Any, arms: list[str], place: int, declared: Any, asked: str, le
 
 
 def _ranks_off(rows: Any, arm: str, declared: Any, value: float, q: float) -> float:
-    """Return how many rows of an arm are between a value and the quantile of the rows."""
+    """Return how many rows of an arm, beyond one, are between a value and the quantile of the rows."""
     own = np.sort(rows.loc[rows[BY] == arm, "x0"].dropna().clip(*declared["median"]).to_numpy(float))
     low, high = declared["median"]
     room = (high - low) * 2.0**-20 if "step" not in declared else 0.5
     below, up_to = np.searchsorted(own, value - room, "left"), np.searchsorted(own, value + room, "right")
-    return float(max(below - q * own.size, q * own.size - up_to, 0.0))
+    # Ranks are whole numbers of rows, also without noise.
+    return float(max(below - q * own.size, q * own.size - up_to, 1.0)) - 1
 
 
 def _rank_error(model: Any) -> float:
