@@ -65,8 +65,9 @@ def price_in_rows(epsilon: float, points: int) -> float:
     points : int
         Number of candidates.
     """
-    decay = math.exp(-epsilon / 2)
-    start = 1 / -math.expm1(-epsilon / 2)
+    # The price falls with epsilon, so that of a smaller one is a bound. At 2,000 the decay is 0 in floating point.
+    decay = math.exp(-min(epsilon, 1000.0) / 2)
+    start = 1 / (1 - decay)
     return min(
         _bound_price(factor * start, decay, points - 1) for factor in np.geomspace(0.05, 20, 121).tolist()
     )

@@ -387,8 +387,8 @@ _STRAY = (
     "table as Parquet"
 )
 _BACKSLASH = (
-    "an entry has a backslash before a quote or as its last character, which may belong to the next character. Write a quote "
-    "within an entry as two quotes, or store the table as Parquet"
+    "an entry has a backslash before a quote or as its last character, which may belong to the next character. Write a "
+    "quote within an entry as two quotes, or store the table as Parquet"
 )
 
 

@@ -144,7 +144,8 @@ class CohortTable(PrivateEstimator[CohortPlan]):
     standardized difference if that is above 0.05. Quantiles of too few rows are hidden too.
 
     **Standardized differences** compare an arm with the reference: the difference of two means or proportions, over
-    the root of the mean of both variances. Medians have none.
+    the root of the mean of both variances. Their noise includes the noise of the variances.
+    Medians have none.
 
     References
     ----------
@@ -158,12 +159,12 @@ class CohortTable(PrivateEstimator[CohortPlan]):
     >>> rng = np.random.default_rng(0)
     >>> trial = pd.DataFrame({"arm": rng.choice(["placebo", "drug"], 4000), "age": rng.normal(60, 9, 4000)})
     >>> trial["sex"] = rng.choice(["f", "m"], 4000)
-    >>> declared = {"age": {"mean": (18, 100)}, "sex": {"levels": ["f", "m"]}}
+    >>> declared = {"age": {"mean": (20, 100)}, "sex": {"levels": ["f", "m"]}}
     >>> table = CohortTable(groups=["placebo", "drug"], by="arm", columns=declared, random_state=0)
     >>> print(table.fit(trial).to_markdown())
     |  | placebo (n = 1,975) | drug (n = 2,032) | SMD drug |
     | --- | ---: | ---: | ---: |
-    | age, mean (SD) | 59.8 (7.4) | 61.1 (7.4) | 0.17 |
+    | age, mean (SD) | 59.8 (7.5) | 61.0 (7.6) | 0.16 |
     | sex, n (%) |  |  |  |
     |   f | 962 (48.9) | 1,060 (52.3) | 0.07 |
     |   m | 1,004 (51.1) | 965 (47.7) | -0.07 |
@@ -394,7 +395,12 @@ class _Row(NamedTuple):
 def _mean_row(name: str, part: GroupMeans) -> _Row:
     means, stds, std_noise = part.means_[:, 0], part.std_[:, 0], part.std_noise_std_[:, 0]
     rows = np.maximum(part.counts_, part.counts_noise_std_)
-    noise = np.array([float(part.plan_.mean_noise(n)[0]) for n in rows.tolist()])
+    noise = np.array(
+        [
+            float(part.plan_.mean_noise(n, mean)[0])
+            for n, mean in zip(rows.tolist(), means.tolist(), strict=True)
+        ]
+    )
     hidden = (part.counts_ < 2 * part.counts_noise_std_) | (noise > _SHARP * 2 * part.plan_.half[0])
     means = np.where(hidden, np.nan, means)
     cells = [
@@ -402,7 +408,15 @@ def _mean_row(name: str, part: GroupMeans) -> _Row:
         for mean, one, std, of_std in zip(*(x.tolist() for x in (means, noise, stds, std_noise)), strict=True)
     ]
     numbers = {"mean": (means, noise), "SD": (stds, std_noise)}
-    return _Row(f"{name}, mean (SD)", name, None, numbers, cells, _standardize(means, noise, stds**2))
+    covariances = part.plan_.half[0] ** 3 * part._ratio.noise_covariance[:, 0]
+    return _Row(
+        f"{name}, mean (SD)",
+        name,
+        None,
+        numbers,
+        cells,
+        _standardize(means, noise, stds**2, 2 * stds * std_noise, covariances),
+    )
 
 
 def _median_row(name: str, part: GroupQuantiles) -> _Row:
@@ -431,19 +445,26 @@ def _level_row(name: str, level: Any, part: ContingencyTable, place: int) -> _Ro
         for n, p, one in zip(shown.tolist(), share.tolist(), noise.tolist(), strict=True)
     ]
     numbers = {"n": (counts, std), "%": (100 * share, 100 * noise)}
-    smd = _standardize(share, noise, share * (1 - share))
+    steep = 1 - 2 * share
+    smd = _standardize(share, noise, share * (1 - share), steep * noise, steep * noise**2)
     label = "missing" if level is None else level
     return _Row(f"  {label}", name, level, numbers, cells, smd)
 
 
-def _standardize(values: Numbers, noise: Numbers, variances: Numbers) -> list[tuple[float, float]]:
+def _standardize(
+    values: Numbers, noise: Numbers, variances: Numbers, variance_noise: Numbers, covariances: Numbers
+) -> list[tuple[float, float]]:
     """Return the standardized difference of each arm from the first, and its noise; NaN where that hides it."""
     found = []
     with np.errstate(all="ignore"):
         for k in range(1, len(values)):
             spread = np.sqrt((variances[k] + variances[0]) / 2)
-            std = float(np.hypot(noise[k], noise[0]) / spread)
             value = float((values[k] - values[0]) / spread)
+            # An arm's noise moves the difference, and through its variance the root that divides it.
+            share = value / (4 * spread)
+            own = noise**2 + (share * variance_noise) ** 2
+            both = own[k] + own[0] - 2 * share * (covariances[k] - covariances[0])
+            std = float(np.sqrt(np.maximum(both, 0.0)) / spread)
             found.append((value if std <= _BALANCE else math.nan, std))
     return found
 

@@ -110,12 +110,17 @@ class GroupMeansPlan(RatioPlan[GaussianTotals | LaplaceTotals]):
 
     groups: tuple[Any, ...]
 
-    def mean_noise(self, n_rows: float) -> NDArray[np.float64]:
+    def mean_noise(self, n_rows: float, means: Any = None) -> NDArray[np.float64]:
         """Return the standard deviation of the noise in the mean of a group of ``n_rows`` rows, in units of the data.
 
-        For a mean in the middle of its bounds. At a bound, the noise of the count is added, which is about as large.
+        For a mean in the middle of its bounds by default. The noise of the count adds to it for other ``means``: at a
+        bound, about as much.
         """
-        return self.half * self.totals_noise.total / check_real("n_rows", n_rows, above=0)
+        center, noise = self.lattice.center, self.totals_noise
+        off = 0.0 if means is None else (np.asarray(means) - center) / self.half
+        return np.asarray(
+            self.half * np.hypot(noise.total, noise.count * off) / check_real("n_rows", n_rows, above=0)
+        )
 
     def least_std(self, n_rows: float) -> NDArray[np.float64]:
         """Return the least standard deviation of a group of ``n_rows`` rows that noise does not hide.
@@ -128,11 +133,9 @@ class GroupMeansPlan(RatioPlan[GaussianTotals | LaplaceTotals]):
 
     def describe_noise(self, n_rows: float) -> str:
         """Return text about the noise of the mean of a group: in the middle of its bounds, and at a bound."""
-        noise = self.totals_noise
-        at_bound = self.mean_noise(n_rows) * np.hypot(1.0, noise.count / noise.total)
         middle, end = (
             ", ".join(f"{value:.3g}" for value in values[:6]) + ", ..." * (self.n_features > 6)
-            for values in (self.mean_noise(n_rows), at_bound)
+            for values in (self.mean_noise(n_rows), self.mean_noise(n_rows, self.lattice.center + self.half))
         )
         return f"noise of its mean {middle} ({end} at a bound)"
 

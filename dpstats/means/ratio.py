@@ -376,6 +376,15 @@ class Ratio:
         most = np.sqrt((1 - m) * (1 + m))
         return np.minimum(std, most), noise
 
+    @property
+    def noise_covariance(self) -> Floats:
+        """Covariance of the noise of a ratio and of the variance of rows about it, where c is 1 in every row."""
+        m, noise = self.estimate, self.noise
+        rows = np.maximum(self.N, noise.count)
+        variance = self.squares_about(m)[0] / rows
+        moved = 2 * noise.total**2 + noise.square_spread + (m**2 - variance) * noise.count**2
+        return np.asarray(-m * moved / rows**2)
+
     def ends(self, z: Any) -> tuple[Floats, Floats]:
         """Return the least and the largest value that a standard normal variable within z does not refute."""
         return hull(self, np.asarray(z, dtype=np.float64))

@@ -12,6 +12,7 @@ import copy
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -278,11 +279,19 @@ def read_bounds(released: Released, plan: BoundsPlan) -> list[ColumnBounds]:
             low, high = max(center - REACH * width, ends[0]), min(center + REACH * width, ends[1])
             clip = Clip(low, high, *[math.nan] * 4)
         else:
-            noisy = np.asarray(released[TAILS])[BINS * j : BINS * (j + 1)]
-            clip = choose_clip(noisy, center, width, plan.n_samples, plan.tails.scale_steps, plan.later, ends)
+            noisy = tuple(np.asarray(released[TAILS])[BINS * j : BINS * (j + 1)].tolist())
+            clip = _choose_clip(
+                noisy, center, width, plan.n_samples, plan.tails.scale_steps, plan.later, ends
+            )
         # A window at a public limit may leave nothing inside.
         found.append(ColumnBounds(clip.low < clip.high, center, width, clip))
     return found
+
+
+@lru_cache(maxsize=64)
+def _choose_clip(noisy: tuple[float, ...], *given: Any) -> Clip:
+    """Return the clip for released counts. A fit reads its bounds four times."""
+    return choose_clip(np.array(noisy), *given)
 
 
 # Estimators with bounds that nobody knows

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
+from typing import Any
 
 import numpy as np
 import pytest
@@ -158,3 +159,12 @@ def test_without_noise_the_point_is_next_to_the_plain_one() -> None:
 def test_a_score_that_is_not_a_number_has_the_last_point() -> None:
     plan = conformal_plan(100, 1, 0.1, 1.0, (1.0, 10.0, True), 8, (), "public", "Zero")
     assert place_scores(np.array([np.nan, np.inf, 0.5, 10.0, 11.0]), plan).tolist() == [7, 7, 0, 6, 7]
+
+
+@pytest.mark.parametrize("groups", [None, ["a", "b"]])
+@pytest.mark.parametrize("epsilon", [1400.0, 2e3, 1e4, 1e300])
+def test_plans_of_any_large_epsilon_are_nearly_those_without_noise(epsilon: float, groups: Any) -> None:
+    made = PrivateConformalRegressor(
+        Zero(), groups=groups, by=groups and "g", score_bounds=100, epsilon=epsilon, training="public"
+    )
+    assert made.plan(300, 1).price < 1.1

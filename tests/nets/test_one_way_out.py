@@ -273,7 +273,9 @@ def test_every_plan_has_every_form(name: str) -> None:
     plan = fitted(name).plan_
     frame, said = plan.to_frame(), json.loads(json.dumps(plan.to_dict()))
     words = [index.split(": ") for index in frame.index]
-    names = [": ".join(row[i:j]) for row in words for i in range(len(row)) for j in range(i + 1, len(row) + 1)]
+    names = [
+        ": ".join(row[i:j]) for row in words for i in range(len(row)) for j in range(i + 1, len(row) + 1)
+    ]
     assert all(stage.name in names for stage in plan.stages)
     assert {stage["name"] for stage in said["stages"] + said["selections"]} <= set(names)
     assert said["privacy"]["epsilon"] == plan.guarantee.epsilon == frame.attrs["privacy"]["epsilon"]

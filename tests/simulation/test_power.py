@@ -120,7 +120,6 @@ def test_noise_that_hides_a_coefficient_leaves_no_power() -> None:
         (PrivateQuantile(bounds=(0, 1)), 1.0, {}, "estimator must be one of GroupMeans"),
         (3, 1.0, {}, "estimator must"),
         (ClippedMean(bounds=(0, 1)), 0.1, {}, "std must"),
-        (ClippedMean(bounds="private"), 0.1, {"std": 1.0}, "bounds must"),
         (GroupMeans(bounds=(0, 90), **GROUPS), 0.1, {}, "std must"),
         (
             GroupMeans(groups=["a"], bounds=(0, 1)),

@@ -103,15 +103,21 @@ def kendall(x: Floats, y: Floats) -> float:
     return float(stats.kendalltau(x, y).statistic * np.sqrt(pairs[0] * pairs[1]) * 2 / x.size**2)
 
 
-def draw_correlation(draw: Draw, question: str = "") -> Cell:
-    """Return a random cell of `PrivateCorrelation`, by Kendall or of a population by Pearson."""
+def spearman(x: Floats, y: Floats) -> float:
+    """Return 12 times the covariance of the grades of a population."""
+    return float(12 * np.cov(stats.rankdata(x), stats.rankdata(y), ddof=0)[0, 1] / x.size**2)
+
+
+def draw_correlation(draw: Draw, question: str = "", method: str = "") -> Cell:
+    """Return a random cell of `PrivateCorrelation`, by ranks or of a population by Pearson."""
     facts: dict[str, Any] = {}
-    ranks = bool(draw.random() < 0.6)
+    method = method or str(draw.choice(["kendall", "spearman", "pearson"]))
+    ranks = method != "pearson"
     n, options = draw_options(draw, facts, DELTAS, 5000 if ranks else 20_000)
     d = int(draw.choice([2, 2, 3, 4]))
     elliptical = bool(draw.random() < 0.6) and not ranks
     frame = _elliptical(draw, facts, d) if elliptical else draw_frame(draw, facts, d)
-    facts |= {"of": "kendall" if ranks else "pearson", "not elliptical": not elliptical}
+    facts |= {"of": method, "not elliptical": not elliptical}
     options["method"] = facts["of"]
     given = {}
     if not ranks:
@@ -119,7 +125,8 @@ def draw_correlation(draw: Draw, question: str = "") -> Cell:
     missing = draw_missing(draw, facts, options)
     places = list(zip(*np.triu_indices(d, 1), strict=True))
     if ranks:
-        target = np.array([kendall(frame[:, i], frame[:, j]) for i, j in places])
+        rank_correlation = kendall if method == "kendall" else spearman
+        target = np.array([rank_correlation(frame[:, i], frame[:, j]) for i, j in places])
     else:
         with np.errstate(invalid="ignore", divide="ignore"):
             target = np.nan_to_num(np.corrcoef(frame.T)[np.triu_indices(d, 1)])

@@ -406,10 +406,9 @@ class Asker:
             rows = X[(places == g) & np.isfinite(X).all(axis=1)][:, j].clip(self.low[j], self.high[j])
             if not rows.size:
                 return False, ()
-            middle, half = (self.low[j] + self.high[j]) / 2, (self.high[j] - self.low[j]) / 2
-            noise, mean = model.plan_.totals_noise, rows.mean()
-            planned = model.plan_.mean_noise(rows.size)[j]
-            planned *= np.hypot(1.0, (mean - middle) / half * noise.count / noise.total)
+            half, mean = (self.high[j] - self.low[j]) / 2, rows.mean()
+            means = np.full(self.low.size, mean)
+            planned = model.plan_.mean_noise(rows.size, means)[j]
             return abs(model.means_[g, j] - mean) > 1.96 * 1.2 * planned + 1e-9 * half, ()
 
         return self._cell("planned noise", [g], 0.05, ask)

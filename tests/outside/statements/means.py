@@ -193,10 +193,10 @@ def draw_variance(draw: Draw, question: str = "") -> Cell:
     return Asker("PrivateVariance", facts, fit, lambda *given: target, usual, _names(d)).cell(draw, question)
 
 
-def draw_units(draw: Draw, question: str = "") -> Cell:
+def draw_units(draw: Draw, question: str = "", deltas: tuple[float, ...] = (0.0, 1e-6)) -> Cell:
     """Return a random cell of `MeanPerRow`: people whose number of rows may depend on their values."""
     facts: dict[str, Any] = {}
-    n, options = draw_options(draw, facts, (1e-6,), most=5000)
+    n, options = draw_options(draw, facts, deltas, most=5000)
     frame = draw_frame(draw, facts, 1, constant=0.0)[:, 0]
     # Values of one person are near each other in the ordered population.
     level, within = draw.random(UNITS), float(draw.choice([0.0, 0.1, 1.0]))

@@ -8,16 +8,20 @@ import warnings
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import partial
 
 import numpy as np
 
 from tests.outside.seeds import replay
 from tests.outside.statements import (
+    cohorts,
+    conformal,
     covariance,
     group_means,
     levels,
     means,
     nulls,
+    private_bounds,
     quantiles,
     queries,
     regressions,
@@ -38,14 +42,22 @@ FAMILIES = {
     "means": (4, means.draw_cell),
     "variances": (1, means.draw_variance),
     "units": (1, means.draw_units),
-    "quantiles": (4, quantiles.draw_cell),
+    "units, delta 0": (1, partial(means.draw_units, deltas=(0.0,))),
+    "private bounds": (3, private_bounds.draw_cell),
+    "quantiles": (3, quantiles.draw_cell),
+    "quantiles, auto": (1, partial(quantiles.draw_few, coverage="auto")),
+    "group quantiles": (3, quantiles.draw_groups),
+    "Table 1": (3, cohorts.draw_cell),
+    "conformal": (3, conformal.draw_cell),
     "proportions": (1, tables.draw_proportion),
     "tables": (4, tables.draw_table),
     "counts": (1, tables.draw_counts),
     "ranks": (3, nulls.draw_ranks),
+    "distribution tests": (3, nulls.draw_distributions),
     "identity": (2, nulls.draw_identity),
     "covariances": (2, covariance.draw_covariance),
     "correlations": (2, covariance.draw_correlation),
+    "Spearman": (1, partial(covariance.draw_correlation, method="spearman")),
     "components": (1, covariance.draw_components),
     "Hotelling": (2, covariance.draw_hotelling),
     "workloads": (2, queries.draw_workload),

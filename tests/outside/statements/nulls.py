@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any
 
@@ -9,7 +10,13 @@ import numpy as np
 from scipy import stats
 
 from dpstats.identity import FilteringTest, LipschitzExtensionTest, RowDistanceTest, SpatialSignTest
-from dpstats.ranks import KruskalWallisTest, MannWhitneyTest, SignedRankTest
+from dpstats.ranks import (
+    GoodnessOfFitTest,
+    KolmogorovSmirnovTest,
+    KruskalWallisTest,
+    MannWhitneyTest,
+    SignedRankTest,
+)
 from tests.outside.statements.group_means import draw_shares
 from tests.outside.statements.populations import SIZE, Draw, Floats, log_uniform
 from tests.outside.statements.questions import (
@@ -112,6 +119,69 @@ def _signed_rank(draw: Draw, facts: dict[str, Any], options: dict[str, Any], x: 
         return float(stats.wilcoxon(rows, alternative=side).pvalue) if np.any(rows) else 1.0
 
     return level_cell("SignedRankTest", f"level {side}", facts, fit, usual)
+
+
+def draw_distributions(draw: Draw, question: str = "") -> Cell:
+    """Return a random cell of a test of a whole distribution of one column, under its null hypothesis."""
+    facts: dict[str, Any] = {}
+    n, options = draw_options(draw, facts, (0.0,), 10_000)
+    del options["delta"]
+    statistic = str(draw.choice(["ks", "kuiper", "cvm"]))
+    options |= {"n_simulations": SIMULATED, "statistic": statistic}
+    facts["of"] = statistic
+    if question == "one sample" or (not question and draw.random() < 0.4):
+        return _one_sample(draw, facts, options, n)
+    x, shares = draw_frame(draw, facts, 1), draw_shares(draw, 2)
+    public = bool(draw.random() < 0.4)
+    first = min(max(round(n * shares[0]), 1), n - 1)
+    missing = 0.0 if public else draw_missing(draw, facts, options)
+    options |= {"groups": ["g0", "g1"]} | ({"sizes": (first, n - first)} if public else {})
+    facts |= {
+        "sizes": "public" if public else "private",
+        "shares": " ".join(f"{share:.2g}" for share in shares),
+    }
+
+    def fit(draw: Draw) -> tuple[Any, Any]:
+        public_places = np.repeat([0, 1], [first, n - first])
+        places = draw.permutation(public_places) if public else draw.choice(2, n, p=shares)
+        rows = sample_rows(draw, x, n, missing)[:, 0]
+        test = KolmogorovSmirnovTest(**options, random_state=seed(draw, facts))
+        return test.fit(rows, np.array(["g0", "g1"])[places]).result_, rows
+
+    return level_cell("KolmogorovSmirnovTest", "level", facts, fit)
+
+
+LAWS: dict[str, Callable[[Draw], Any]] = {
+    "norm": lambda draw: stats.norm(draw.normal() * 100, log_uniform(draw, 0.01, 100)),
+    "lognorm": lambda draw: stats.lognorm(draw.uniform(0.5, 1.5)),
+    "expon": lambda draw: stats.expon(scale=log_uniform(draw, 0.01, 100)),
+    "t": lambda draw: stats.t(3),
+    "cauchy": lambda draw: stats.cauchy(),
+    "uniform": lambda draw: stats.uniform(-1, log_uniform(draw, 0.01, 100)),
+    "beta": lambda draw: stats.beta(0.2, 0.3),
+    "bernoulli": lambda draw: stats.bernoulli(log_uniform(draw, 0.002, 0.5)),
+    "poisson": lambda draw: stats.poisson(log_uniform(draw, 0.1, 30)),
+    "binom": lambda draw: stats.binom(int(draw.integers(2, 30)), draw.uniform(0.05, 0.95)),
+    "geom": lambda draw: stats.geom(draw.uniform(0.05, 0.9)),
+    "randint": lambda draw: stats.randint(1, int(draw.integers(3, 12))),
+}
+"""Distributions of scipy: skewed, of heavy tails, discrete, and with nearly all rows at one value."""
+
+
+def _one_sample(draw: Draw, facts: dict[str, Any], options: dict[str, Any], n: int) -> Cell:
+    """Return a cell of rows of the distribution that is tested."""
+    name = str(draw.choice(list(LAWS)))
+    law = options["distribution"] = LAWS[name](draw)
+    facts["x"] = f"{name}{tuple(float(f'{each:.3g}') for each in (*law.args, *law.kwds.values()))}"
+    missing = draw_missing(draw, facts, options)
+
+    def fit(draw: Draw) -> tuple[Any, Any]:
+        rows = law.rvs(n, random_state=draw).astype(float)
+        if missing:
+            rows[draw.random(n) < missing] = np.nan
+        return GoodnessOfFitTest(**options, random_state=seed(draw, facts)).fit(rows).result_, rows
+
+    return level_cell("GoodnessOfFitTest", "level", facts, fit)
 
 
 def draw_identity(draw: Draw, question: str = "") -> Cell:

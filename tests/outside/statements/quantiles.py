@@ -1,4 +1,4 @@
-"""Cells of quantiles: a few of one column, of groups, of the rows themselves, and whole distributions."""
+"""Cells of quantiles: a few of one column or of groups, of the rows themselves, and whole distributions."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ GRID = 2.0**-19
 
 def draw_cell(draw: Draw, question: str = "") -> Cell:
     """Return a random cell of quantiles."""
-    kinds = [_few, _few, _median, _groups, _groups, _distribution]
+    kinds = [draw_few, draw_few, _median, _distribution]
     return kinds[draw.integers(len(kinds))](draw, question)
 
 
@@ -57,7 +57,7 @@ def quantile_range(x: Floats, q: Any, bounds: tuple[float, float]) -> tuple[Floa
     return ends[0] - room, ends[1] + room
 
 
-def _few(draw: Draw, question: str) -> Cell:
+def draw_few(draw: Draw, question: str = "", coverage: str = "") -> Cell:
     """Return a cell of `PrivateQuantile`."""
     facts: dict[str, Any] = {}
     n, options = draw_options(draw, facts)
@@ -65,8 +65,10 @@ def _few(draw: Draw, question: str) -> Cell:
     count = int(draw.choice([1, 1, 3]))
     q = np.sort(draw.choice([0.05, 0.1, 0.25, 0.5, 0.75, 0.9, 0.99], count, replace=False))
     level = float(draw.choice([0.2, 0.05, 0.01]))
-    options |= {"confidence_level": 1 - level, "coverage": str(draw.choice(["regular", "any"]))}
-    missing = draw_missing(draw, facts, options) if options["coverage"] == "regular" else 0.0
+    options |= {"confidence_level": 1 - level, "coverage": coverage}
+    if not coverage:
+        options["coverage"] = str(draw.choice(["regular", "any", "auto"]))
+    missing = draw_missing(draw, facts, options) if options["coverage"] != "any" else 0.0
     facts |= {"of": " ".join(f"{each:g}" for each in q), "coverage": options["coverage"]}
     target = quantile_range(x, q, options["bounds"])
 
@@ -101,8 +103,8 @@ def _median(draw: Draw, question: str) -> Cell:
     return asker.cell(draw, question)
 
 
-def _groups(draw: Draw, question: str) -> Cell:
-    """Return a cell of `GroupQuantiles`: the quantile of a group, or the difference of two."""
+def draw_groups(draw: Draw, question: str = "") -> Cell:
+    """Return a cell of `GroupQuantiles`: quantiles of groups, or the differences or ratios of two."""
     facts: dict[str, Any] = {}
     n, options = draw_options(draw, facts, (0.0,))
     del options["delta"]
@@ -110,39 +112,55 @@ def _groups(draw: Draw, question: str) -> Cell:
     shares = draw_shares(draw, int(draw.integers(2, 6)))
     groups = [f"g{g}" for g in range(len(shares))]
     moves = draw.normal(size=len(shares)) * x.std() * (facts["x"] not in CODED) * (draw.random() < 0.5)
-    q, level = float(draw.choice([0.1, 0.5, 0.5, 0.9])), float(draw.choice([0.2, 0.05, 0.01]))
-    options |= {"q": q, "groups": groups, "confidence_level": 1 - level}
+    level = float(draw.choice([0.2, 0.05, 0.01]))
+    count = int(draw.choice([1, 2, 3]))
+    q = np.sort(draw.choice([0.1, 0.25, 0.5, 0.75, 0.9], count, replace=False))
+    kind = question or str(draw.choice(["quantile", "difference", "ratio"]))
+    if kind == "ratio":
+        # Bounds of ratios are not negative.
+        up = -min(options["bounds"][0], 0.0)
+        x, options["bounds"] = x + up, (options["bounds"][0] + up, options["bounds"][1] + up)
+    options |= {"q": q.tolist(), "groups": groups, "confidence_level": 1 - level}
     missing = draw_missing(draw, facts, options)
-    facts |= {"of": q, "shares": " ".join(f"{share:.2g}" for share in shares)}
-    ends = [quantile_range(x + move, q, options["bounds"]) for move in moves]
-    low, high = np.array(ends)[:, :, 0].T
+    facts |= {
+        "of": " ".join(f"{each:g}" for each in q),
+        "shares": " ".join(f"{share:.2g}" for share in shares),
+    }
+    ends = np.array([quantile_range(x + move, q, options["bounds"]) for move in moves])
+    low, high = ends[:, 0], ends[:, 1]
     low_end, high_end = options["bounds"]
     facts["uneven"] = facts["uneven"] or bool(np.any((high >= high_end) | (low <= low_end)))
-    differs = question == "difference" or (not question and draw.random() < 0.4)
     a, b = (int(g) for g in draw.choice(len(shares), 2, replace=False))
 
     def fit(draw: Draw) -> tuple[Any, Any]:
         places = draw.choice(len(shares), n, p=shares)
         rows = sample_rows(draw, x[:, None], n, missing)[:, 0] + moves[places]
         model = GroupQuantiles(**options, random_state=seed(draw, facts)).fit(rows, np.array(groups)[places])
-        return (model.difference(f"g{a}", f"g{b}") if differs else model), rows
+        return (model if kind == "quantile" else getattr(model, kind)(f"g{a}", f"g{b}")), rows
 
-    target = (low[a] - high[b], high[a] - low[b]) if differs else (low, high)
-    names = ["x"] if differs else groups
-    facts["difference"] = differs
+    target = (low, high)
+    if kind == "difference":
+        target = (low[a] - high[b], high[a] - low[b])
+    if kind == "ratio":
+        below, above = np.maximum(low, 0.0), np.maximum(high, 0.0)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            # 0/0 may be any number.
+            target = (np.nan_to_num(below[a] / above[b]), np.nan_to_num(above[a] / below[b], nan=np.inf))
+    names = groups if kind == "quantile" else ["x"]
+    facts["asked"] = kind
     asker = Asker(
         "GroupQuantiles",
         facts,
         fit,
         lambda *given: target,
         None,
-        names,
+        [f"{name}, q = {each:g}" if count > 1 else name for name in names for each in q],
         {},
         [level],
         ["two-sided"],
         ["interval"],
     )
-    return asker.cell(draw, "")
+    return asker.cell(draw, "interval")
 
 
 def _distribution(draw: Draw, question: str) -> Cell:

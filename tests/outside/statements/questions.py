@@ -216,7 +216,8 @@ def _ends(truth: Any) -> tuple[Floats, Floats]:
 
 def is_outside(low: Any, high: Any, least: Any, largest: Any) -> bool:
     """Return whether an interval holds none of the true values. Rounding is no miss."""
-    room = 1e-9 * np.maximum(np.abs(least), np.abs(largest)) + 1e-12
+    sizes = [np.where(np.isfinite(each), np.abs(each), 0.0) for each in (least, largest)]
+    room = 1e-9 * np.maximum(*sizes) + 1e-12
     return bool(np.any((largest < low - room) | (least > high + room)))
 
 

@@ -12,11 +12,14 @@ import numpy as np
 import pytest
 from scipy.stats import f as f_law
 
-from dpstats.groups import GroupMeans
+from dpstats.conformal.estimators import ConformalPredictor
+from dpstats.groups import GroupMeans, cohort_table
 from dpstats.groups.ratios import GroupMeansPlan
 from dpstats.inference.estimates import Estimates
 from dpstats.inference.multiple_testing import Together
 from dpstats.inference.results import ConfidenceInterval
+from dpstats.ranks import distribution_tests
+from dpstats.ranks.distribution_statistics import pvalue
 from dpstats.regression import PrivateCountRegression
 from dpstats.regression.base import Regression
 from dpstats.regression.hypotheses import Robust
@@ -28,7 +31,16 @@ from dpstats.statistic.plan import StatisticPlan
 from dpstats.survival.curves import Curves
 from dpstats.survival.hazard_ratios import HazardRatio
 from tests.outside.seeds import daily_seed
-from tests.outside.statements import group_means, levels, regressions, statistics, survival
+from tests.outside.statements import (
+    cohorts,
+    conformal,
+    group_means,
+    levels,
+    nulls,
+    regressions,
+    statistics,
+    survival,
+)
 from tests.outside.statements.net import FAMILIES, Net, describe, draw_cell
 from tests.outside.statements.populations import KINDS, draw_bounds, draw_rows, draw_values
 from tests.outside.statements.verdict import MOST, Answer, Cell, evidence, judge, names_reason
@@ -203,6 +215,11 @@ def is_uncensored(cell: Cell) -> bool:
     return facts["epsilon"] > 1 and facts["n"] > 2000 and 0.3 < float(facts["survivors"].split()[0]) < 0.8
 
 
+def halved(number: Callable[..., Any], factor: float = 0.5) -> Callable[..., Any]:
+    """Return a function whose result is half as large."""
+    return lambda *given, **more: factor * number(*given, **more)
+
+
 def halve(limits: Callable[..., Any]) -> Callable[..., Any]:
     """Return limits that are half as far from the estimate."""
 
@@ -210,6 +227,35 @@ def halve(limits: Callable[..., Any]) -> Callable[..., Any]:
         return tuple((end + errors.start) / 2 for end in limits(errors, *given, **more))
 
     return half
+
+
+def level_row_of_half_noise(*given: Any, real: Any = cohort_table._level_row) -> Any:
+    """Return a row of a table that states half of its noise."""
+    row = real(*given)
+    return row._replace(numbers={name: (values, noise / 2) for name, (values, noise) in row.numbers.items()})
+
+
+def shows_numbers(cell: Cell) -> bool:
+    """Return whether noise hides no number of a table, and is more than rounding."""
+    facts = cell.facts
+    equal = len(set(facts["shares"].split())) == 1
+    return equal and 0.1 < facts["epsilon"] < 100 and facts["n"] * min(facts["epsilon"], 10) > 20_000
+
+
+def is_continuous(cell: Cell) -> bool:
+    """Return whether rows are enough, and none are tied."""
+    return cell.facts["n"] > 300 and cell.facts["epsilon"] > 1 and "missing" not in cell.facts
+
+
+def has_rank(cell: Cell) -> bool:
+    """Return whether enough rows have different scores."""
+    facts = cell.facts
+    return (
+        facts["n"] > 300
+        and facts["epsilon"] > 1
+        and 0.01 < facts["alpha"] < 0.5
+        and facts["about"] == "all rows"
+    )
 
 
 def has_regular_blocks(cell: Cell) -> bool:
@@ -220,9 +266,11 @@ def has_regular_blocks(cell: Cell) -> bool:
 LINEAR, SUFFICIENT, LOGISTIC, COUNT, _ = regressions.FAMILIES
 GROUPS = "GroupMeans"
 STATISTIC = statistics.FAMILY
+TABLE, TESTS, CONFORMAL = "CohortTable", "tests of distributions", "conformal"
 DRAWN: dict[str, Callable[..., Cell]] = {
     GROUPS: group_means.draw_cell, levels.FACTORS: levels.draw_factors, levels.ADJUSTED: levels.draw_adjusted,
-    survival.FAMILY: survival.draw_cell, STATISTIC: statistics.draw_cell,
+    survival.FAMILY: survival.draw_cell, STATISTIC: statistics.draw_cell, TABLE: cohorts.draw_cell,
+    TESTS: nulls.draw_distributions, CONFORMAL: conformal.draw_cell,
 }  # fmt: skip
 FAULTS: dict[str, tuple[Any, str, Any, str, str, Callable[[Cell], bool]]] = {
     "standard errors halved": (Regression, "_set_params", scaled(0.5), LINEAR, "interval", is_easy),
@@ -244,7 +292,7 @@ FAULTS: dict[str, tuple[Any, str, Any, str, str, Callable[[Cell], bool]]] = {
         lambda cell: is_noisy(cell) and not cell.facts["other residuals"],
     ),
     "noise of means halved in the plan": (
-        GroupMeansPlan, "mean_noise", lambda plan, rows: plan.half * plan.totals_noise.total / rows / 2, GROUPS,
+        GroupMeansPlan, "mean_noise", halved(GroupMeansPlan.mean_noise), GROUPS,
         "planned", is_noisy,
     ),
     "intervals one by one": (Together, "each", lambda sidak, level, count: level, GROUPS, "together", is_easy),
@@ -274,12 +322,31 @@ FAULTS: dict[str, tuple[Any, str, Any, str, str, Callable[[Cell], bool]]] = {
     "differences of half the width": (
         DifferenceErrors, "_combine", halve(DifferenceErrors._combine), STATISTIC, "difference", has_regular_blocks,
     ),
+    "half of the noise of means in a table": (
+        GroupMeansPlan, "mean_noise", halved(GroupMeansPlan.mean_noise), TABLE, "mean", shows_numbers,
+    ),
+    "half of the noise of counts in a table": (
+        cohort_table, "_level_row", level_row_of_half_noise, TABLE, "%", shows_numbers,
+    ),
+    "a third of a p-value": (distribution_tests, "pvalue", halved(pvalue, 1 / 3), TESTS, "two samples", is_continuous),
+    "a third of a p-value, one sample": (
+        distribution_tests, "pvalue", halved(pvalue, 1 / 3), TESTS, "one sample",
+        lambda cell: is_continuous(cell) and "norm" in cell.facts["x"],
+    ),
+    "intervals of half the score": (
+        ConformalPredictor, "_select_scores", halved(ConformalPredictor._select_scores), CONFORMAL, "interval",
+        has_rank,
+    ),
+    "sets of half the score": (
+        ConformalPredictor, "_select_scores", halved(ConformalPredictor._select_scores), CONFORMAL, "set", has_rank,
+    ),
     "planned widths without noise": (
         StatisticPlan, "planned_width", property(lambda plan: 0.8), STATISTIC, "planned", has_regular_blocks,
     ),
 }  # fmt: skip
 HALVED = (
-    "means", "variances", "units", "quantiles", "proportions", "tables", "counts", "covariances", "correlations",
+    "means", "variances", "units", "units, delta 0", "private bounds", "quantiles", "quantiles, auto",
+    "group quantiles", "proportions", "tables", "counts", "covariances", "correlations", "Spearman",
     "components", "workloads", "SQL",
 )  # fmt: skip
 """Families whose intervals of half the length must be found false."""
@@ -329,9 +396,10 @@ def test_intervals_of_half_the_length_are_found(family: str, monkeypatch: pytest
     raise AssertionError("not found in\n" + "\n".join(tried))
 
 
-@pytest.mark.parametrize("family", ["ranks", "identity", "Hotelling", "tables"])
+@pytest.mark.parametrize("family", ["ranks", "distribution tests", "identity", "Hotelling", "tables"])
 def test_tests_are_drawn_under_their_null_hypothesis(family: str) -> None:
     cells = [FAMILIES[family][1](np.random.default_rng([8, k])) for k in range(30)]
-    tests = [cell for cell in cells if cell.is_test and cell.facts["n"] < 1000][:2]
+    small = [cell for cell in cells if cell.facts["n"] < 1000 and "missing" not in cell.facts]
+    tests = [cell for cell in small if cell.is_test][:2]
     assert tests and all(cell.allowed == 0.065 for cell in tests)
     assert all(cell.answer(np.random.default_rng(0)) is not None for cell in tests)

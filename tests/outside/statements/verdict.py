@@ -50,7 +50,7 @@ STANDING = (
     "The curve",
     "The guarantee holds if the function uses nothing but",
     "E[clip(x)] is the mean of the population",
-    "The column 'std'",
+    "The column 'std",
     "The column 'bias'",
     "The first half of the rows",
     "The intervals exclude sampling error",
@@ -95,6 +95,15 @@ STANDING = (
     "A limit that equals a bound",
     "Intervals hold for independent rows",
     "Rows with an undeclared label",
+    "The bounds were chosen from the rows",
+    "Coverage of at least",
+    "Coverage assumes",
+    "An interval is infinite",
+    "A set has all classes",
+    "–: hidden by the noise",
+    "Numbers beyond the bounds of their column",
+    "Equal values are put",
+    "The p-value is the largest over all group sizes",
     "No standard deviation is shown",  # it says nothing about means, tests and differences
 )
 """Notes that do not say that something is off: most fits of a class have them."""
@@ -112,6 +121,7 @@ CONDITIONAL = {
     "assumes that the tails": "other tails",
     "assume that the tails": "other tails",
     "Near the quantile there must be no gap": "uneven",
+    "if many rows share a value near the quantile": "uneven",
     "not elliptical can have": "not elliptical",
     "The test may reject": "another null",
     "if scores have the tails": "other tails",
