@@ -65,7 +65,7 @@ def price_in_rows(epsilon: float, points: int) -> float:
     points : int
         Number of candidates.
     """
-    # The price falls with epsilon, so that of a smaller one is a bound. At 2,000 the decay is 0 in floating point.
+    # The price falls with epsilon, so the price at 1,000 is a bound. At 2,000 the decay is 0 in floating point.
     decay = math.exp(-min(epsilon, 1000.0) / 2)
     start = 1 / (1 - decay)
     return min(

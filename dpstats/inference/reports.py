@@ -360,7 +360,7 @@ def name_distribution(value: Any) -> str | None:
         return None
     from scipy import stats
 
-    # The name of a distribution that was made of a sample, or by a user, does not say what it is.
+    # A distribution made from a sample, or by a user, is not described by its name.
     known: Any = getattr(stats, value.dist.name, None)
     if type(known) is not type(value.dist):
         return None

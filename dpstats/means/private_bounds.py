@@ -210,6 +210,14 @@ class Bounds:
     clipped_low, clipped_high : float or array
         Noisy fraction of rows below ``low`` and above ``high``.
     found : bool or array
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from dpstats.means import private_bounds
+    >>> low, high = private_bounds(np.arange(2000.0), epsilon=1.0, random_state=0)
+    >>> bool(low < 0 and high > 1999)
+    True
     """
 
     low: Any

@@ -93,7 +93,7 @@ def write_methods(
     notes : sequence of str
         Notes of the summary, whose assumptions the paragraph states.
     sources : str, optional
-        Where the public parameters come from.
+        The origin of the public parameters, as a phrase.
     total : str, optional
         Guarantee of all releases from the data.
     """

@@ -16,7 +16,7 @@ from dpstats.release.noise import Noise
 
 
 def check_process(process: int) -> None:
-    """Refuse to draw in another process than the one that made a stream."""
+    """Refuse to draw in a process that did not make the stream."""
     if os.getpid() != process:
         raise DPStatsError("a stream belongs to the process that made it: two copies would cost twice")
 

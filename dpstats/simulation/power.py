@@ -22,11 +22,11 @@ from dpstats.simulation.power_models import (
     RELEASES,
     Assumptions,
     column_bounds,
-    column_of,
     group_plan,
     mean_power,
     proportion_power,
     regression_power,
+    select_column,
     two_means_power,
 )
 
@@ -110,12 +110,13 @@ def power(
 
     Notes
     -----
-    **Method.** The power of `PrivateProportion` is exact without missing rows. Other powers are simulated from a public
-    model of the rows with a fixed seed: normal rows clipped to the bounds, a yes/no column, exponential times, or
-    columns that are uniform within their bounds. A simulation takes one second to a few. Its standard error is about
-    0.015 (``tests/simulation/test_power.py`` compares powers with fits). Rows with other shapes, such as skewed ones,
-    have other powers. Regressions of more than 16,384 rows are simulated with fewer rows, whose noise and effect are as
-    large compared with sampling errors.
+    **Method.** The power of `PrivateProportion` is exact without missing rows. Other powers are simulated, with a fixed
+    seed and a standard error of about 0.015. ``tests/simulation/test_power.py`` compares powers with fits. Regressions
+    take 10 to 40 seconds. If they have more than 16,384 rows, the simulation has fewer, with as much noise and effect
+    relative to sampling errors.
+
+    **Model.** Rows are normal and clipped to the bounds, a yes/no column, exponential times, or uniform within the
+    bounds of their columns. Rows with other shapes, such as skewed ones, have other powers.
 
     Examples
     --------
@@ -218,6 +219,13 @@ class PowerCurve(Printed):
         Class of the estimator.
     method : str
         How powers were found: exactly, or by simulation with a standard error of about 0.015.
+
+    Examples
+    --------
+    >>> from dpstats.simulation import power_curve
+    >>> from dpstats.tables import PrivateProportion
+    >>> power_curve(PrivateProportion(epsilon=1.0), [100, 400], effect=0.1, baseline=0.5).method
+    'exact, or simulated with two counts'
     """
 
     n_samples: tuple[int, ...]
@@ -419,7 +427,7 @@ def _normal(effect: float, null: float, true: float, level: float, side: str) ->
 
 def _two_means(estimator: Any, n: int, effect: float, assumed: Assumptions) -> tuple[float, float]:
     plan, share = group_plan(estimator, n, assumed)
-    half, center = column_of(assumed, plan.half, plan.region.center)
+    half, center = select_column(assumed, plan.half, plan.region.center)
     first = center if assumed.baseline is None else assumed.baseline
     means = (first, first + effect)
     shares = (share, 1 - share if len(plan.groups) == 2 else share)
@@ -432,7 +440,7 @@ def _two_means(estimator: Any, n: int, effect: float, assumed: Assumptions) -> t
 
 def _one_mean(estimator: Any, n: int, effect: float, assumed: Assumptions) -> tuple[float, float]:
     plan = estimator.plan(n, assumed.n_features)
-    (noise,) = column_of(assumed, plan.mean_noise)
+    (noise,) = select_column(assumed, plan.mean_noise)
     error = math.hypot(assumed.deviation(", such as of paired differences") / math.sqrt(n), noise)
     return error, error
 

@@ -2,7 +2,7 @@
 
 Tests of means see few sums, whose releases are drawn without rows. Other estimators are fitted to drawn rows. Let z be
 the score of a test, and c the standardized sampling error of the same rows: nearly a standard normal variable. The
-power is the average probability that z exceeds its critical value if c is drawn again and z - b c stays as it is. This
+power is the average probability that z exceeds its critical value if c is drawn again and z - b c is kept. This
 average varies less than the fraction of tests that reject.
 """
 
@@ -105,7 +105,7 @@ class Scores(NamedTuple):
         return float(found.sum() / known.size)
 
 
-def score_of(pvalue: Any, sign: Any) -> Floats:
+def signed_score(pvalue: Any, sign: Any) -> Floats:
     """Return the standard normal variable of a two-sided p-value and the sign of its estimate."""
     return np.asarray(np.sign(sign) * -ndtri(np.asarray(pvalue, dtype=np.float64) / 2))
 
@@ -160,7 +160,7 @@ def two_means_power(
     """Draw releases of `GroupMeans`, and test the difference of the second group and the first."""
     plan, share = group_plan(estimator, n, assumed)
     k, d, rng = assumed.column, assumed.n_features, np.random.default_rng(_SEED)
-    half, center = column_of(assumed, plan.half, plan.region.center)
+    half, center = select_column(assumed, plan.half, plan.region.center)
     first = center if assumed.baseline is None else assumed.baseline
     assumed.spread(first, first + effect)
     # Two groups are all rows; of more groups, the second is as large as the first.
@@ -182,7 +182,7 @@ def two_means_power(
 
 
 def group_plan(estimator: Any, n: int, assumed: Assumptions) -> tuple[Any, float]:
-    """Return the plan of a `GroupMeans` whose power is simulated and the share of its first group, or refuse it."""
+    """Return the plan of a `GroupMeans` whose power is simulated and the fraction of its first group, or refuse it."""
     for name in ("adjust", "groups"):
         if (given := getattr(estimator, name)) is not None and (name == "adjust" or isinstance(given, str)):
             allowed = "None for a power" if name == "adjust" else "declared for a power"
@@ -196,7 +196,7 @@ def group_plan(estimator: Any, n: int, assumed: Assumptions) -> tuple[Any, float
     return plan, share
 
 
-def column_of(assumed: Assumptions, *values: Any) -> list[float]:
+def select_column(assumed: Assumptions, *values: Any) -> list[float]:
     """Return the entries of the column, of numbers or arrays of all columns."""
     return [float(np.broadcast_to(each, (assumed.n_features,))[assumed.column]) for each in values]
 
@@ -215,10 +215,10 @@ def mean_power(estimator: Any, n: int, effect: float, assumed: Assumptions, leve
 
         def score(model: Any) -> Floats:
             pvalue = model.test(0.0).pvalue[assumed.column]
-            return score_of(pvalue, model.mean_[assumed.column])
+            return signed_score(pvalue, model.mean_[assumed.column])
 
         return fits(estimator, few_rows(n), effect, rows, score).power(level, side)
-    half, center = column_of(assumed, plan.clip, plan.region.center)
+    half, center = select_column(assumed, plan.clip, plan.region.center)
     means, squares, sampling = row_moments(effect, std, center, half).sums(np.full(RELEASES, float(n)), rng)
     noise = _column_noise(plan.noise(MEAN), assumed)
     first, clip = half * means / n + _draw(noise, rng), np.full(RELEASES, half)
@@ -229,15 +229,15 @@ def mean_power(estimator: Any, n: int, effect: float, assumed: Assumptions, leve
     elif plan.std is None:
         raise refuse("std", given=None, allowed="'private' or a public number in the estimator")
     else:
-        variance = Known(np.full(RELEASES, column_of(assumed, plan.std)), clip)
+        variance = Known(np.full(RELEASES, select_column(assumed, plan.std)), clip)
     tested = Score(first, noise, n, -clip, clip, variance)
     errors = BoxErrors(tested, np.full(RELEASES, center), center - clip, center + clip, None)
     pvalues = errors.two_sided(np.zeros(RELEASES))
-    return Scores(score_of(pvalues, errors.start), sampling / float(np.std(sampling))).power(level, side)
+    return Scores(signed_score(pvalues, errors.start), sampling / float(np.std(sampling))).power(level, side)
 
 
 def _column_noise(noise: Added, assumed: Assumptions) -> Added:
-    return Added(noise.law, *column_of(assumed, noise.scale, noise.std))
+    return Added(noise.law, *select_column(assumed, noise.scale, noise.std))
 
 
 def _draw(noise: Added, rng: np.random.Generator) -> Floats:
@@ -263,7 +263,7 @@ def proportion_power(
         less, greater = NoisyShares.stack(pairs).pvalues(np.full(RELEASES, null))
         pvalues = np.minimum(1.0, 2 * np.minimum(less, greater))
         errors = np.asarray((ones - n * true) / math.sqrt(n * true * (1 - true)), dtype=np.float64)
-        return Scores(score_of(pvalues, less - greater), errors).power(level, side)
+        return Scores(signed_score(pvalues, less - greater), errors).power(level, side)
     tail = level / 2 if side == "two-sided" else level
     found = 0.0
     if side != "less":
@@ -277,7 +277,7 @@ def _upper_power(n: int, null: float, true: float, noise: CountNoise, tail: floa
     """Return the probability that a count refutes a proportion from above."""
     far = 20 * (noise.std + math.sqrt(n))
     low, high = n * null, n * null + far
-    # Counts are whole under Laplace noise. Its tails, like those of a test, begin half a step below.
+    # Counts are whole under Laplace noise. As in a test, the tails of the noise begin half a step below.
     step = 1.0 if noise.half else 1e-6 * far
     low, high = math.floor(low / step), math.ceil(high / step)
     while high - low > 1:
@@ -349,15 +349,15 @@ def regression_power(
             y = rng.random(n) < p
             weight, errors = np.sqrt(p * (1 - p)), y - p
             own = _residuals(weight * X[:, assumed.column], weight[:, None] * other)
-            return (X, y.astype(int)), _standardized(own, errors / weight)
+            return (X, y.astype(int)), _standardize(own, errors / weight)
         errors = rng.standard_normal(n)
-        y = middle + line - line.mean() + model.explained(X, effect) + model.residual * errors
-        return (X, y), _standardized(_residuals(X[:, assumed.column], other), errors)
+        y = middle + line - line.mean() + model.explain(X, effect) + model.residual * errors
+        return (X, y), _standardize(_residuals(X[:, assumed.column], other), errors)
 
     place = assumed.column + bool(estimator.fit_intercept)
 
     def score(fit: Any) -> Any:
-        return score_of(np.ravel(fit.pvalues)[place], np.ravel(fit.coef_)[assumed.column])
+        return signed_score(np.ravel(fit.pvalues)[place], np.ravel(fit.coef_)[assumed.column])
 
     return fits(estimator, n, effect, rows, score).power(level, side)
 
@@ -372,7 +372,7 @@ def _residuals(column: Floats, others: Floats) -> Floats:
     return np.asarray(column - others @ np.linalg.lstsq(others, column, rcond=None)[0])
 
 
-def _standardized(own: Floats, errors: Floats) -> float:
+def _standardize(own: Floats, errors: Floats) -> float:
     size = float(np.linalg.norm(own))
     return float(own @ errors) / size if size else 0.0
 
@@ -408,7 +408,7 @@ class _Regression(NamedTuple):
         """Standard deviation of the residuals of a linear model."""
         return self.std * math.sqrt(1 - self.assumed.r_squared)
 
-    def explained(self, X: Floats, effect: float) -> Floats:
+    def explain(self, X: Floats, effect: float) -> Floats:
         """Return the part of the outcome that the other columns explain."""
         k, d = self.assumed.column, self.assumed.n_features
         rest = self.assumed.r_squared * self.std**2 - effect**2 * float(np.var(X[:, k]))
