@@ -160,7 +160,7 @@ class MeanPerRow(RatioEstimator[MeanPerRowPlan]):
     >>> visits = rng.poisson(3.0, (person.size, 1))
     >>> mean = MeanPerRow(bounds=(0, 20), max_rows=5, called="person", random_state=0).fit(visits, person)
     >>> mean.mean_.round(2)
-    array([3.])
+    array([2.96])
     >>> print(mean.privacy_)
     (epsilon = 1, delta = 0), one person replaced [simulated noise, not a private release]
     """

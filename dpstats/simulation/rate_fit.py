@@ -635,7 +635,7 @@ def fit_rates(
     >>> from dpstats.simulation import Rademacher, Study, fit_rates
     >>> grid = {"n": [50, 100, 200], "d": [16, 64], "epsilon": [0.1]}
     >>> estimator, loss = ClippedMean(clip=1.0, delta=1e-5), "released_squared_error"
-    >>> results = Study(Rademacher(), estimator, grid, 200, loss=loss).run()
+    >>> results = Study(Rademacher(), estimator, grid, 200, loss=loss, seed=1).run()
     >>> fit_rates(results, {"n": -2, "d": 2}).verdicts
     ('reproduced', 'reproduced')
     """

@@ -185,7 +185,7 @@ class PrivateStatistic(HasEstimates, PrivateEstimator[StatisticPlan]):
     (205, 48)
     >>> low, high = fit.confidence_interval()
     >>> round(fit.estimate_, 3), round(low, 3), round(high, 3)
-    (0.702, 0.689, 0.714)
+    (0.704, 0.692, 0.715)
     """
 
     function: Callable[..., Any] = field(kw_only=False)

@@ -740,6 +740,8 @@ ARGUMENTS: dict[str, Any] = {
     "b": 1,
     "t": 1.5,
     "purpose": "a sample",
+    "count": 2,
+    "counts": [1, 2],
     "q": 0.3,
     "n": 3,
     "cause": 1,

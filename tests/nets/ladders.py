@@ -47,6 +47,7 @@ UNTRIED = {
     "random_state",
     "self",
     "cache_dir",
+    "state",
     "n_jobs",
     "progress",
     "ax",

@@ -21,7 +21,7 @@ from dpstats.auditing import CheckItem, ReleaseCheck
 from dpstats.inference.reports import Reported
 from dpstats.inference.results import Summary
 from dpstats.means import ClippedMean
-from dpstats.mechanisms import Histogram, RandomizedResponse
+from dpstats.mechanisms import ContinualCounts, Histogram, RandomizedResponse
 from dpstats.privacy import PrivacyBudget, PrivacyGuarantee
 from dpstats.privacy.plan import Plan
 from dpstats.release.estimator import PrivateEstimator
@@ -127,6 +127,7 @@ RESULTS: dict[str, Callable[[], Any]] = {
     "Check": lambda: simulation.compare(study(), lambda cell: cell["d"] / cell["n"], relation="at_least"),
     "FormulaFit": fit_curve,
     "RateFit": lambda: simulation.fit_rate(study(), "n", theory=-1),
+    "CountPath": lambda: ContinualCounts(horizon=12, random_state=0).update_many([5, 0, 9]),
     "PowerCurve": lambda: simulation.power_curve(
         ClippedMean(bounds=(0, 1), bounds_are="hard"), [100, 200], effect=0.1, std=0.3
     ),

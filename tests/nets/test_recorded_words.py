@@ -42,6 +42,12 @@ ELSEWHERE = {
         ],
         "numbers of the source texts: tests/test_sources.py computes them",
     ),
+    **dict.fromkeys(["power", "power_curve"], "simulations of seconds: tests/simulation/test_power.py"),
+    **dict.fromkeys(
+        ["plot_crossing", "plot_power", "plot_risk"], "pictures of studies: tests/simulation/test_pictures.py"
+    ),
+    **dict.fromkeys(["paper_figures", "side_by_side"], "forms for papers: tests/test_papers.py"),
+    "private_bounds": "the scene of PrivateBounds",
     **dict.fromkeys(["about_missing", "with_missing"], "words of summaries, which every scene has"),
 }
 """Public functions without a scene, each with its reason."""

@@ -102,7 +102,13 @@ def test_intervals_are_for_the_planned_level() -> None:
 
 def test_summaries_say_what_holds() -> None:
     text = str(made().fit(COUNTS).summary())
-    for words in ("Rows:", "1,000 (public)", "4 points", "not a private release", "not the sampling error"):
+    for words in (
+        "Rows:",
+        "1,000 (public)",
+        "4 points",
+        "not a private release",
+        "include the noise, and not the sampling",
+    ):
         assert words in text
     assert "vacuous" in str(made(epsilon=0.01).fit(COUNTS).summary())
     many = IterativeConstruction(queries=np.eye(30), max_updates=1, epsilon=1.0, random_state=0)

@@ -34,7 +34,7 @@ RELEASES = {
         Histogram,
         ([0, 1], 0.5),
         lambda made: made.release([0, 1, 1]),
-        lambda made: made.release([7]),
+        lambda made: made.release("x"),
     ),
     "count": (Count, (0.5,), lambda made: made.release([True]), lambda made: made.release(["x"])),
     "response": (

@@ -238,7 +238,7 @@ def test_means_of_no_rows_are_noise_only(name: str) -> None:
     assert hidden("SELECT AVG(age) FROM v WHERE age > 200") == [f"Noise only: mean_age. {words}"]
     assert hidden("SELECT MEDIAN(age) FROM v WHERE age > 200") == [f"Noise only: median_age. {words}"]
     assert hidden("SELECT g, AVG(age) AS m, STDDEV(age) AS s, COUNT(*) AS n FROM v GROUP BY g") == [
-        f"Noise only: m: 9, s: 9. {words}"
+        f"Noise only: m: 9, s: 9. {words} Check the spelling of the declared values."
     ]
     for selected in ("AVG(age)", "VAR_POP(age)", "MEDIAN(age)", "COUNT(*), SUM(age)"):
         assert hidden(f"SELECT {selected} FROM v") == []

@@ -15,7 +15,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from dpstats.errors import InvalidParameter
-from dpstats.sql import PrivateSQL
+from dpstats.sql import PrivateSQL, file_tables
 from dpstats.sql import engines as duckdb_engine
 from tests.sql import statistics_file
 
@@ -147,8 +147,8 @@ def test_the_file_of_the_check_is_the_one_that_is_described() -> None:
     "rule", ["filter_pushdown", "statistics_propagation", "join_filter_pushdown filter_pushdown"]
 )
 def test_a_rule_that_believes_statistics_is_noticed(rule: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    safe = duckdb_engine._SAFE_OPTIMIZER_RULES
-    monkeypatch.setattr(duckdb_engine, "_SAFE_OPTIMIZER_RULES", safe | {*rule.split()})
+    safe = file_tables._SAFE_OPTIMIZER_RULES
+    monkeypatch.setattr(file_tables, "_SAFE_OPTIMIZER_RULES", safe | {*rule.split()})
     with pytest.raises(InvalidParameter, match="leaves out rows by the statistics"):
         PrivateSQL({"t": statistics_file.PATH}, epsilon=1.0)
 

@@ -205,7 +205,8 @@ def as_markdown(fits: int, coverage: int, adaptive: int, command: str) -> str:
         "",
         f'`ClippedMean(bounds="private")`, {coverage} fits: a coverage of 0.95 has a standard error of '
         f"{math.sqrt(0.0475 / coverage):.3f}. Widths are over that of a 95% interval without privacy. `AdaptiveMean` "
-        f"has a range and `std_bound` that are ten times as large as needed, and all of ε: {adaptive} fits.",
+        f"has a range and `std_bound` that are ten times as large as needed, and all of ε: {adaptive} fits. Intervals "
+        "are for E[clip(x)]; E[x] is there for comparison.",
         "",
         "| population | covers E[clip(x)] | covers E[x] | width | `AdaptiveMean`: error over the best | width |",
         "|---|---|---|---|---|---|",

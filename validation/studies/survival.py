@@ -193,7 +193,12 @@ def run(cell: Cell, replications: int, seed: int) -> tuple[dict[str, float], dic
     groups = None if K == 1 else list(range(K))
     edges, discrete = edges_of(cell)[1:], cell.law == "discrete"
     model = PrivateSurvival(
-        edges=edges, groups=groups, discrete=discrete, epsilon=cell.epsilon, delta=cell.delta
+        edges=edges,
+        groups=groups,
+        unknown="error",
+        discrete=discrete,
+        epsilon=cell.epsilon,
+        delta=cell.delta,
     )
     plan = model.plan(cell.n)
     each, added, censored = probabilities(cell)
@@ -221,7 +226,7 @@ def compared(
     """Return the coverage of differences of two groups, of exponential times with rates 1 and 0.8."""
     rng = np.random.default_rng(seed)
     edges = np.linspace(0, HORIZON, m + 1)
-    plan = PrivateSurvival(edges=edges, groups=[0, 1], epsilon=epsilon).plan(n)
+    plan = PrivateSurvival(edges=edges, groups=[0, 1], unknown="error", epsilon=epsilon).plan(n)
     each, added, _ = probabilities(Cell("exponential", n, epsilon, m))
     slow, _, _ = probabilities(Cell("slow", n, epsilon, m))
     drawn = rng.multinomial(n, np.concatenate([shares[0] * each, shares[1] * slow]), size=replications)
@@ -442,8 +447,9 @@ def rejected(
     """
     rng = np.random.default_rng(seed)
     K = len(shares)
+    options = {"unknown": "error", **options}
     test: LogRankPlan = LogRankTest(groups=range(K), horizon=HORIZON, **options).plan(n)
-    given = {name: value for name, value in options.items() if name in ("epsilon", "delta")}
+    given = {name: value for name, value in options.items() if name in ("epsilon", "delta", "unknown")}
     weights = options.get("rho", 0.0), options.get("gamma", 0.0)
     table = PrivateSurvival(groups=range(K), horizon=HORIZON, bins=10, **given).plan(n)
     fine = PrivateSurvival(groups=range(K), horizon=HORIZON, bins=100, **given).plan(n)

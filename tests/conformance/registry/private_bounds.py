@@ -75,8 +75,10 @@ def view(plan: Any, released: Any) -> np.ndarray:
     {
         PrivateBounds: Traits(
             additive=False,
-            excused={"estimates": "bounds have no intervals"},
-            checked_with={"epsilon": 1000.0},
+            excused={
+                "estimates": "bounds have no intervals",
+                "estimator": "its plan refuses few rows: tests/mechanisms/test_windows.py moves rows of windows",
+            },
         )
     }
 )
@@ -106,6 +108,5 @@ def entries() -> Iterator[Entry]:
                 0.0,
             ),
         ),
-        estimator=estimator,
         most_trials=20_000,
     )
