@@ -88,6 +88,12 @@ def find_crossing() -> Any:
     )
 
 
+def count_days() -> Any:
+    made = ContinualCounts(horizon=12, random_state=0)
+    made.update_many([5, 0, 9])
+    return made.path()
+
+
 RESULTS: dict[str, Callable[[], Any]] = {
     "Estimates": lambda: fitted("ClippedMean").estimates(),
     "Test": lambda: fitted("ClippedMean").test(0.1),
@@ -127,7 +133,7 @@ RESULTS: dict[str, Callable[[], Any]] = {
     "Check": lambda: simulation.compare(study(), lambda cell: cell["d"] / cell["n"], relation="at_least"),
     "FormulaFit": fit_curve,
     "RateFit": lambda: simulation.fit_rate(study(), "n", theory=-1),
-    "CountPath": lambda: ContinualCounts(horizon=12, random_state=0).update_many([5, 0, 9]),
+    "CountPath": count_days,
     "PowerCurve": lambda: simulation.power_curve(
         ClippedMean(bounds=(0, 1), bounds_are="hard"), [100, 200], effect=0.1, std=0.3
     ),
