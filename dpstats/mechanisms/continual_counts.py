@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from dpstats.data.opening import Tally, open_source
 from dpstats.data.parameters import check_integer, check_privacy_parameters
 from dpstats.data.schema import Categories, Schema
+from dpstats.data.values import as_int64
 from dpstats.errors import DPStatsError, Exhausted, attempt, refuse, refuse_data
 from dpstats.mechanisms.count_path import (
     BITS,
@@ -292,7 +293,7 @@ class ContinualCounts(Mechanism):
             array = np.array(-1)
         # NaN is in no range.
         if ((array >= 0) & (array <= _MOST_ROWS)).all() and (array == np.floor(array)).all():
-            return array.astype(np.int64).reshape(-1)
+            return as_int64(array).reshape(-1)
         each = "" if self._categories is None else ", one for each category"
         raise refuse_data("count", allowed=f"whole numbers of rows from 0 to 2^31{each}")
 

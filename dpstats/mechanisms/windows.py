@@ -105,7 +105,7 @@ def _public_runs(candidates: Candidates) -> tuple[Integers, Integers, Integers, 
     place = np.array([_prior_place(one) for one in size])
     parts = []
     for number, k in enumerate(candidates.exponents.tolist()):
-        weight = np.maximum(np.floor(_PRIOR * _prior_scale(k, candidates) * place), 1).astype(np.int64)
+        weight = as_int64(np.maximum(np.floor(_PRIOR * _prior_scale(k, candidates) * place), 1))
         low, high = starts, ends
         if candidates.low > -math.inf:
             low = np.maximum(low, _bin(candidates.low, k - 1))

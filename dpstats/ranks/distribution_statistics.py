@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from scipy.special import gamma, kve
 from scipy.stats import kstwobign
 
+from dpstats.data.values import as_int64
 from dpstats.errors import attempt, refuse_data
 from dpstats.inference.noisy_counts import CountNoise
 from dpstats.parallel import cut
@@ -94,7 +95,7 @@ def probability_steps(probabilities: Probabilities, order: NDArray[np.intp]) -> 
     if atom is not None:
         upper = upper - atom * (1 - (np.argsort(order) + 0.5) / len(order))
     # A NaN would be another integer on another processor.
-    return np.clip(np.rint(np.nan_to_num(upper) * GRAIN), 0, GRAIN).astype(np.int64)
+    return as_int64(np.clip(np.rint(np.nan_to_num(upper) * GRAIN), 0, GRAIN))
 
 
 def is_discrete(distribution: Any) -> bool:
@@ -139,7 +140,7 @@ def _two_sample_null(kind: str, n: int, first: int, size: int) -> Numbers:
     if n > _EXACT_ROWS:
         return _two_sample_limit(kind, n, first, size)
     rng, drawn = np.random.default_rng(PUBLIC_SEED), []
-    labels = (np.arange(n) < first).astype(np.int8)
+    labels = (np.arange(n) < first).view(np.int8)
     for count in cut(size, max(1, _DRAWN_AT_ONCE // n)):
         path = np.cumsum(rng.permuted(np.tile(labels, (count, 1)), axis=1), axis=1, dtype=np.float64)
         path *= n

@@ -20,6 +20,7 @@ from scipy.special import expit, ndtr, ndtri
 from sklearn.base import clone
 
 from dpstats.data.parameters import check_real
+from dpstats.data.values import as_int64
 from dpstats.errors import refuse
 from dpstats.groups.comparisons import draw
 from dpstats.inference.noisy_counts import CountNoise, at_least
@@ -349,7 +350,7 @@ def regression_power(
             y = rng.random(n) < p
             weight, errors = np.sqrt(p * (1 - p)), y - p
             own = _residuals(weight * X[:, assumed.column], weight[:, None] * other)
-            return (X, y.astype(int)), _standardize(own, errors / weight)
+            return (X, as_int64(y)), _standardize(own, errors / weight)
         errors = rng.standard_normal(n)
         y = middle + line - line.mean() + model.explain(X, effect) + model.residual * errors
         return (X, y), _standardize(_residuals(X[:, assumed.column], other), errors)

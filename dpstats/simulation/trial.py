@@ -15,6 +15,8 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from dpstats.data.values import as_int64
+
 PATIENTS, VISITS = 4000, 3
 SHARES = {"placebo": 0.46, "drug": 0.46, "high dose": 0.08}
 EFFECTS = {"placebo": 0.0, "drug": -6.0, "high dose": -9.0}
@@ -67,9 +69,9 @@ def make_visits(seed: int = 0, patients: int = PATIENTS) -> pd.DataFrame:
             "before": before,
             "after": after,
             "stay": np.maximum(np.rint(rng.lognormal(of["log stay"], _SPREAD)), 1),
-            "cured": (rng.random(patients) < 1 / (1 + np.exp(-odds))).astype(int),
+            "cured": as_int64(rng.random(patients) < 1 / (1 + np.exp(-odds))),
             "week": np.minimum(relapse, left),
-            "relapse": (relapse <= left).astype(int),
+            "relapse": as_int64(relapse <= left),
         }
     )
     visits = person.loc[person.index.repeat(VISITS)].reset_index(drop=True)

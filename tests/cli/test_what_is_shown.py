@@ -18,7 +18,7 @@ QUERY = "SELECT COUNT(*) FROM t WHERE a = 'x'"
 # By the command: its arguments, and the words that say what was read.
 CHARGES: dict[str, tuple[list[str], list[str]]] = {
     "mean": (["--column", "b", "--column", "a", "--bounds", "0", "1"], ["b, a"]),
-    "bounds": (["--column", "b", "--column", "a"], ["b, a"]),
+    "bounds": (["--column", "b", "--column", "a", "--epsilon", "9"], ["b, a"]),
     "sparse-mean": (
         ["--column", "b", "--column", "a", "--nonzero", "1", "--clip", "6", "--std", "1"],
         ["b, a"],

@@ -845,6 +845,8 @@ NO_ANSWER = {
         (
             "PrivateEstimator.n_interval",
             "GroupMeans.count_interval",
+            "GroupMeans.ratio",
+            "GroupQuantiles.ratio",
             "ComparesGroups.homogeneity",
             "PrivatePCA.biplot",
         ),

@@ -65,7 +65,7 @@ def known_standard_deviation(**options: Any) -> Estimates:
 
 @cache
 def strata() -> ContingencyTable:
-    rows = np.column_stack([LABELS % 2, RNG.integers(2, size=len(LABELS)), LABELS])
+    rows = np.column_stack([LABELS % 2, RNG.integers(2, size=len(LABELS)), np.arange(len(LABELS)) % 3])
     return ContingencyTable(levels=[[0, 1], [0, 1], [0, 1, 2]], random_state=0).fit(rows)
 
 

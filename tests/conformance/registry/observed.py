@@ -108,7 +108,7 @@ def _of_variance(made: PrivateVariance) -> np.ndarray:
 
 def entries() -> Iterator[Entry]:
     for law, options in (("Gaussian", VISIBLE), ("Laplace", {"epsilon": 1.0})):
-        power = 0.5 if law == "Gaussian" else 0.3
+        power = 0.5 if law == "Gaussian" else 0.25
         for kind, numbers in ((ClippedMean, _of_mean), (PrivateVariance, _of_variance)):
             box = {"clip": 1.0, "missing": "drop", **options}
             pair = gone(kind(**box), [1.0])

@@ -133,7 +133,7 @@ def sizes_of_groups_are_public(data: Dataset, rng: np.random.Generator, size: in
     with Session.simulated(plan, rng, size) as session:
         released = session.add(TABLE, read(estimator, plan, data))
     cells = SurvivalTable.from_release(plan, released).cells
-    counts = np.bincount(subjects(estimator, data)[2], minlength=2)
+    counts = np.bincount(subjects(estimator, data)[2], minlength=cells.shape[1])
     excess = cells.sum(axis=2) - counts
     return np.asarray((cells - excess[..., None] / cells.shape[2]).sum(axis=2))
 
