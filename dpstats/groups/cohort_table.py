@@ -487,7 +487,7 @@ def _read_declaration(name: str, declared: Any) -> tuple[str, Mapping[str, Any]]
     given = dict(declared) if isinstance(declared, Mapping) else {}
     kinds = [key for key in given if key in _KINDS]
     allowed = {*kinds, "step"} if kinds == ["median"] else {*kinds}
-    # The bounds of a part would be a release of their own, which the stages of the table do not have.
+    # The bounds of a part would be a separate release, which the stages of the table do not have.
     if len(kinds) != 1 or given.keys() - allowed or wants_bounds(given[kinds[0]]):
         raise refuse(
             f"columns[{name!r}]",
@@ -529,11 +529,12 @@ class CohortRows(Rows):
             )
         return sizes.pop(), self.n_features
 
+    # Each part reads its own rows: there is no one table of all parts.
     def total(self, work: Any) -> dict[str, NDArray[np.int64]]:
-        raise NotImplementedError
+        raise TypeError(f"{type(self).__name__} does not define total")
 
     def whole(self) -> Table:
-        raise NotImplementedError
+        raise TypeError(f"{type(self).__name__} does not define whole")
 
 
 class CohortSource(Source):
