@@ -39,17 +39,23 @@ from scipy import optimize, stats
 
 import dpstats
 from dpstats.parallel import cut, run_blocks
+from dpstats.regression import (
+    PrivateCountRegression,
+    PrivateGammaRegression,
+    PrivateLinearRegression,
+    PrivateLogisticRegression,
+)
 
 RESULTS = Path(__file__).resolve().parents[1] / "results"
 LEVEL, POWER = 0.05, 0.8
 MULTIPLES = (0.0, 1.0, 2.0, 4.0)  # of the effect at which the test without privacy has power .8
 TESTED = 3
 SIZES = ((2000, 3), (20_000, 10))
-ESTIMATORS = {
-    "linear": "PrivateLinearRegression",
-    "logistic": "PrivateLogisticRegression",
-    "counts": "PrivateCountRegression",
-    "gamma": "PrivateGammaRegression",
+ESTIMATORS: dict[str, Any] = {
+    "linear": PrivateLinearRegression,
+    "logistic": PrivateLogisticRegression,
+    "counts": PrivateCountRegression,
+    "gamma": PrivateGammaRegression,
 }
 
 
@@ -268,7 +274,7 @@ def as_markdown(cells: Cells, command: str, seconds: float | None) -> str:
         if not keys:
             continue
         lines += [
-            f"## {ESTIMATORS[family]} and {report.family.reference}",
+            f"## {ESTIMATORS[family].__name__} and {report.family.reference}",
             "",
             f"| design | n | d | eps | {' | '.join(heads)} | known | datasets |",
             "|---" * (len(heads) + 6) + "|",
