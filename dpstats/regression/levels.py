@@ -57,6 +57,8 @@ SEEN_LEVEL = 5.0
 _NO_SPREAD = 1e-9
 _NOISE = 2.0
 """Standard errors up to which slopes that only adjust count as 0."""
+_SEEN_BIAS = 2.0
+"""Standard errors from which the mean of all outcomes shows that clipped residuals moved the means of the levels."""
 _COVARIATE_SPREAD = 0.5
 """Prior standard deviation of the mean of a covariate in a level, in half-widths."""
 _HALVINGS = 50
@@ -83,7 +85,9 @@ class LevelsPath:
         self.unsure: Floats = np.zeros_like(self.centers.covariates)
         """Variances of the errors of the centers of the covariates. 0 if levels are randomized."""
         self.spread = 1.0
-        """Standard deviation of the outcomes."""
+        """Standard deviation of the outcomes in the range of most of them."""
+        self.variance = 1.0
+        """Variance of all outcomes, that of the noise included."""
         self.mean, self.mean_error = 0.0, 1.0
         """Mean of all outcomes, and the standard deviation of its noise and of its bias by clipping."""
         self.steps: LinearPath | None = None
@@ -130,9 +134,11 @@ class LevelsPath:
         found = self.plan.totals(OUTCOMES).ratio(dict(released), noise)
         rows = max(float(found.N[0, 0]), noise.count)
         self.center = float(found.estimate[0, 0])
-        variance = max(float(found.Q[0, 0]) / rows - self.center**2, 0.0) + 2 * float(noise.square) / rows
+        self.variance = (
+            max(float(found.Q[0, 0]) / rows - self.center**2, 0.0) + 2 * float(noise.square) / rows
+        )
         self.mean, self.mean_error = self.center, float(noise.total) / rows
-        self.half = _RANGE * math.sqrt(variance)
+        self.half = _RANGE * math.sqrt(self.variance)
         if self.half >= 1:
             self.center, self.half = 0.0, 1.0
 
@@ -159,7 +165,11 @@ class LevelsPath:
         clipped = np.clip((np.abs(means) - _NARROW) / (1 - _NARROW), 0.0, 1.0) if self.half < 1 else 0.0
         self.errors = self.half * np.sqrt(gain * own) + clipped * (1 - np.abs(centers))
         self.spread = self.half * math.sqrt(variance)
-        skewed = _skewness_bias(self.half / self.spread, skewed=True) * self.spread if self.half < 1 else 0.0
+        skewed = 0.0
+        if self.half < 1:
+            # What is beyond the range has at most the rest of the variance, and x - half is at most x^2 / (4 half).
+            rest = max(self.variance - self.spread**2, 0.0) / (4 * self.half)
+            skewed = max(_skewness_bias(self.half / self.spread, skewed=True) * self.spread, rest)
         error = math.hypot(self.half * float(noise.total) * several / rows, skewed)
         weight = self.mean_error**2 / (self.mean_error**2 + error**2)
         self.mean += weight * (self.center + self.half * grand - self.mean)
@@ -467,13 +477,37 @@ class LevelsEstimate:
         """The means at the mean of the covariates of all rows, where they average to the mean of all outcomes."""
         if not isinstance(self.means, LevelMeans):
             return self.means
+        away, error = self._away
+        return self.means.shift(away, np.sqrt(error**2 + np.diagonal(self.covariance))[:, None])
+
+    @cached_property
+    def _away(self) -> tuple[float, float]:
+        """The mean of all outcomes minus the average of the means of the levels, and its standard error."""
         path, fit, n = self.path, self.path.fit, self.path.fit.found.rows
         rows = np.maximum(self.counts, self.counts_noise)
         average = float(rows @ self.means.estimate[:, 0] / rows.sum())
-        sampling = max(path.spread**2 - fit.scale**2, 0.0) / n
+        sampling = max(path.variance - fit.scale**2, 0.0) / n
         noise = float(self.ratio.noise.total) * float(np.linalg.norm(fit.clip)) / n
-        error = np.sqrt(sampling + noise**2 + path.mean_error**2 + np.diagonal(self.covariance))
-        return self.means.shift(path.mean - average, error[:, None])
+        return path.mean - average, math.sqrt(sampling + noise**2 + path.mean_error**2)
+
+    @cached_property
+    def shift(self) -> tuple[float, float]:
+        """What moves the means of all levels to the mean of all outcomes, and its standard error.
+
+        Both are 0 unless the difference is more than its error explains: rare far residuals are clipped, and count in
+        the mean of all outcomes.
+        """
+        away, error = self._away
+        return (away, error) if self._is_clipped and abs(away) > _SEEN_BIAS * error else (0.0, 0.0)
+
+    @property
+    def hidden_bias(self) -> float:
+        """Bias of the means by clipped residuals that the mean of all outcomes does not show, in half-widths."""
+        return _SEEN_BIAS * self._away[1] if self._is_clipped and not self.shift[1] else 0.0
+
+    @property
+    def _is_clipped(self) -> bool:
+        return bool((self.path.fit.bias > 0).any())
 
     @property
     def deviations(self) -> Floats:
@@ -582,6 +616,8 @@ class CellMeans:
         middle, half = (low + high) / 2, (high - low) / 2
         self.means = np.clip(found.means.estimate[:, 0], middle - half / 2, middle + half / 2)
         self.errors = (half + np.abs(self.means - middle)) / _Z
+        shift, unsure_shift = found.shift
+        self.means = self.means + shift
         rows, fit = np.maximum(found.counts, found.counts_noise), path.fit
         self.slopes, slopes_cov = fit.slopes, found.slopes_covariance
         unseen, kept = slopes_cov - fit.sampling, 2 * ndtr(fit.clip / fit.shape) - 1
@@ -596,6 +632,8 @@ class CellMeans:
         self.weights = 1 / known if (known > 0).all() else rows
         self.cov = moved @ slopes_cov @ moved.T + np.diag(np.append(own, nothing) + unsure)
         self.privacy = moved @ unseen @ moved.T + np.diag(np.append(own - sampling, nothing) + unsure)
+        for matrix in (self.cov, self.privacy):
+            matrix[: own.size, : own.size] += unsure_shift**2
         self.center = found.counts @ path.centers.covariates / found.counts.sum()
 
 

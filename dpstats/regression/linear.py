@@ -260,8 +260,9 @@ class PrivateLinearRegression(LeastSquares[RegressionPlan]):
     of Gaussian differential privacy, 0.237 for the default epsilon and delta. Several factors are cross-classified, and
     coefficients are the least-squares fit to the means of the cells.
 
-    Residuals are assumed to be about as skewed in each level as in all rows. With weights that vary, the standard
-    errors of levels are conservative.
+    Residuals are assumed to be about as skewed in each level as in all rows. The intercept and the means of levels are
+    moved to the mean of all outcomes if it shows that clipped residuals moved them. With weights that vary, the
+    standard errors of levels are conservative.
 
     **Formulas.** `from_formula` fits factors by levels if a level may be too rare for a column of 0 and 1. All other
     columns must be numbers, without interactions with factors. Unless ``levels`` declares fractions of the rows, as in
@@ -422,7 +423,7 @@ class PrivateLinearRegression(LeastSquares[RegressionPlan]):
             )
         elif self.uneven_ and self._first and self._hidden_level > _HIDDEN_LEVEL:
             notes.append(
-                "The intercept assumes residuals that are no more skewed than exponential ones. Lognormal ones could "
+                "The intercept assumes residuals that are no more skewed than exponential ones. Longer tails could "
                 f"bias it by {self._hidden_level:.1f} standard errors, which the noise can hide. Use more rows or a "
                 "larger epsilon to check it, or transform the outcome."
             )
@@ -455,8 +456,9 @@ class PrivateLinearRegression(LeastSquares[RegressionPlan]):
         report_clipped(self, estimate.outside, estimate.rows)
         self.uneven_, self.peaked_ = estimate.uneven, estimate.peaked
         self.hidden_bias_ = estimate.hidden
-        # The means of levels have limits of their own.
-        self._hidden_level = 0.0 if isinstance(plan, FactorsPlan) else estimate.hidden_level
+        self._hidden_level = estimate.hidden_level
+        if isinstance(plan, FactorsPlan):
+            self._hidden_level = levels.hidden_bias * plan.design.y_half / self.intercept_standard_error_
 
     def _method(self) -> list[tuple[str, str]]:
         if isinstance(self.plan_, MomentsPlan):

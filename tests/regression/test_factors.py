@@ -96,6 +96,19 @@ def test_the_summary_names_levels_and_assumptions(model: PrivateLinearRegression
     assert "factors" in model.methods_text()
 
 
+def test_rare_far_residuals_move_the_intercept_or_are_named() -> None:
+    # Clipped at 3 or 4 standard deviations, they would move it by up to 2. The mean of all outcomes counts them.
+    rows, far = make_rows(9000), np.random.default_rng(9).random(9000) < 0.01
+    wide = {"x_bounds": BOUNDS, "y_bounds": (-150, 350), "factors": ARMS, "random_state": 0}
+    for epsilon, seen in ((6.0, True), (0.7, False)):
+        model = PrivateLinearRegression(**wide, epsilon=epsilon).fit(rows, rows["y"] + 200 * far)
+        assumed = dict(model.summary().facts).get("Intercept assumes", "")
+        hidden = 0.0 if seen else float(assumed.split("bias of ")[1].split(" se")[0])
+        assert abs(model.intercept_ - 3.12) < (hidden + 3) * model.intercept_standard_error_
+        assert bool(assumed) != seen
+        assert abs(model.params["arm[T.b]"] - 0.5) < 3 * model.bse["arm[T.b]"]
+
+
 def test_all_questions_are_answered(rows: pd.DataFrame, both: PrivateLinearRegression) -> None:
     new = rows.head(5).drop(columns="y")
     expected = 1 + new["x"] + 0.2 * new["z"] + new["arm"].map({"a": 0, "b": 0.5, "c": 2}) + 0.3 * new["g"]
