@@ -274,8 +274,9 @@ class RateFit(Printed):
         """Explain the verdict."""
         notes = []
         if not self.spread_is_known:
+            enough = math.ceil((FEWEST_DEGREES + len(self.spread)) / self.n_cells) + 1
             notes.append(
-                "Too few replications to model the variance: nothing is decided. Run 30 in each cell."
+                f"Too few replications to model the variance: nothing is decided. Run {enough} in each cell."
             )
         elif self.spread and self.n_replications < _FEW_FOR_SPREAD:
             notes.append("The interval may undercover with so few replications. Run 30 in each cell.")
