@@ -30,10 +30,12 @@ MISFIT = 0.05
 """A p-value below which a formula is said not to fit."""
 POWER = 0.8
 """The probability with which a deviation is found that a fit calls detectable."""
-FEWEST_DEGREES = 250
+FEWEST_DEGREES = 30, 250
 """Degrees of freedom below which a model of the variance is too uncertain for a verdict.
 
-Where spread and skewness grow together, levels are 0.15 at 5 cells x 3 replications and 0.06 from here on."""
+The first if V is at most 0.1 in every cell. Otherwise spread and skewness may grow together, and levels are 0.15 at
+5 cells x 3 replications, and 0.06 from the second on (validation/results/rate_fits.md)."""
+_SMALL_VARIANCE = 0.1
 _LEAST_VARIANCE = 1e-18  # losses that do not vary have rounding errors
 _LARGEST_LOG = 60.0
 _FARTHEST = 30.0  # distance from the estimate at which the end of an interval counts as infinite
@@ -132,9 +134,16 @@ class CellFit:
         return math.sqrt(max(1.0, self.ratio)) if self.pvalue < MISFIT else 1.0
 
     @property
+    def fewest_degrees(self) -> int:
+        """Degrees of freedom that the model of V needs for a verdict; 0 if V is pooled."""
+        if self.cells.spread.shape[1] == 1:
+            return 0
+        return FEWEST_DEGREES[float(self.variances.max()) > _SMALL_VARIANCE]
+
+    @property
     def spread_is_known(self) -> bool:
         """Whether V is pooled, or its model has enough degrees of freedom."""
-        return self.cells.spread.shape[1] == 1 or self.degrees >= FEWEST_DEGREES
+        return self.degrees >= self.fewest_degrees
 
     def detectable(self, which: int, level: float) -> float:
         """Return the deviation of a parameter that its test at 1 - ``level`` finds with probability 0.8."""

@@ -43,11 +43,14 @@ LAWS: dict[str, Callable[[Any, np.random.Generator], Any]] = {
 COLUMNS = "squared error, d from 1 to 64"
 IN_D = "the same, exponent of d"
 GROWING = "lognormal, 0.1 to 1.0 along n"
-MODELED = {COLUMNS: ("d",), IN_D: ("d",), GROWING: ("n",)}
+SMALL = "lognormal, 0.01 to 0.1 along n"
+MODELED = {COLUMNS: ("d",), IN_D: ("d",), GROWING: ("n",), SMALL: ("n",)}
 DESIGNS = [
     *((law, n_cells, count) for law in LAWS for n_cells in (5, 16) for count in REPLICATIONS),
     *((law, 150, 4) for law in LAWS),
     *((law, 16, count) for law in (COLUMNS, IN_D) for count in REPLICATIONS),
+    *((SMALL, 5, count) for count in (3, 5, 10, 30)),
+    *((SMALL, 16, count) for count in (3, 5, 10, 30)),
     *((GROWING, 5, count) for count in (*REPLICATIONS[:-1], 60, 100)),
     (GROWING, 8, 40),
     *((GROWING, 16, count) for count in (3, 5, 10, 20, 30, 100)),
@@ -62,8 +65,8 @@ def losses(
     shape = (sizes.size, count)
     if law in (COLUMNS, IN_D):
         drawn = rng.chisquare(columns[:, None], shape) / columns[:, None]
-    elif law == GROWING:
-        deviation = np.linspace(0.1, 1.0, sizes.size)[:, None]
+    elif law in (GROWING, SMALL):
+        deviation = np.linspace(0.1, 1.0, sizes.size)[:, None] / (10 if law == SMALL else 1)
         drawn = np.exp(deviation * rng.standard_normal(shape) - deviation**2 / 2)
     else:
         drawn = LAWS[law](shape, rng)
@@ -71,7 +74,7 @@ def losses(
 
 
 def measure(law: str, n_cells: int, count: int, studies: int, powers: int, seed: int) -> list[float]:
-    """Return the levels of the test of fit and of the score test, the powers of the latter, and degrees of freedom."""
+    """Return the levels of the test of fit and of the score test, the powers of the latter, and how many decide."""
     rng = np.random.default_rng([seed, n_cells, count])
     if law in (COLUMNS, IN_D):
         columns, sizes = (
@@ -84,7 +87,7 @@ def measure(law: str, n_cells: int, count: int, studies: int, powers: int, seed:
     # As in fit_rate: cells with another value of the other parameter have another intercept.
     tested, true, other = ("d", 2.0, sizes) if law == IN_D else ("n", -2.0, columns)
     groups = (other[:, None] == np.unique(other)).astype(float)
-    levels, found = np.zeros(2), np.zeros(len(OFF))
+    levels, found, deciding = np.zeros(2), np.zeros(len(OFF)), 0
     for study in range(studies):
         drawn = losses(law, sizes, columns, count, rng)
         cells = tuple(
@@ -98,6 +101,7 @@ def measure(law: str, n_cells: int, count: int, studies: int, powers: int, seed:
         model = line_model(design)
         fit = fit_cells(model, start, known)
         levels[0] += fit.pvalue < MISFIT
+        deciding += fit.spread_is_known
         for i, off in enumerate((0.0, *OFF)):
             if i > 0 and study >= powers:
                 break
@@ -107,12 +111,7 @@ def measure(law: str, n_cells: int, count: int, studies: int, powers: int, seed:
                 levels[1] += rejected
             else:
                 found[i - 1] += rejected
-    return [*(levels / studies).tolist(), *(found / powers).tolist(), fit.degrees]
-
-
-def decides(law: str, values: list[float]) -> bool:
-    """Return whether a verdict of `fit_rate` on such cells can be other than "undecided"."""
-    return law not in MODELED or values[-1] >= cell_fits.FEWEST_DEGREES
+    return [*(levels / studies).tolist(), *(found / powers).tolist(), deciding / studies]
 
 
 def report(
@@ -120,8 +119,8 @@ def report(
 ) -> str:
     """Return the page."""
     worst = max(values[0] for _, _, _, values in rows)
-    decided = max(values[1] for law, _, _, values in rows if decides(law, values))
-    undecided = max((values[1] for law, _, _, values in rows if not decides(law, values)), default=math.nan)
+    decided = max(values[1] for _, _, _, values in rows if values[-1] > 0)
+    undecided = max(values[1] for _, _, _, values in rows if values[-1] == 0)
     lines = [
         "# Levels and powers of fitted rates",
         f"{time.strftime('%Y-%m-%d')}, `{command}`: {seconds / 60:.0f} minutes of one process.",
@@ -130,17 +129,19 @@ def report(
         f"{powers:,} studies, error {math.sqrt(0.25 / powers):.3f} at most.\n"
         "*Fit* is how often the line is said not to fit. *Level* is how often the score test, whose inversion is the "
         "interval, rejects the true exponent. The next columns are how often it rejects an exponent that is off.\n"
-        f"*Decides* is no where the variance is modeled with fewer than {cell_fits.FEWEST_DEGREES} degrees of "
-        'freedom: there every verdict is "undecided".',
+        '*Decides* is how often a verdict can be other than "undecided": a modeled variance needs '
+        "{} degrees of freedom, and {} if it exceeds a tenth of the squared mean.".format(
+            *cell_fits.FEWEST_DEGREES
+        ),
         f"The test of fit rejects at most {worst:.3f} of the true lines. Intervals that decide miss the exponent in at "
-        f"most {decided:.3f}, the others in at most {undecided:.3f}. The last are of a spread and a skewness that grow "
-        "together along n, or of few replications.",
+        f"most {decided:.3f}. The others miss it in at most {undecided:.3f}: their spread and skewness grow together "
+        "along n, and they have too few replications to model that.",
         "| losses | cells | replications | fit | level | off by 0.1 | by 0.25 | by 0.5 | decides |\n"
         "| --- | --- | --- | --- | --- | --- | --- | --- | --- |\n"
         + "\n".join(
             f"| {law} | {n_cells} | {count} | {values[0]:.3f} | {values[1]:.3f} | "
             + " | ".join(f"{value:.2f}" for value in values[2:-1])
-            + f" | {'yes' if decides(law, values) else 'no'} |"
+            + f" | {values[-1]:.2f} |"
             for law, n_cells, count, values in rows
         ),
     ]

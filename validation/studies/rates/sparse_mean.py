@@ -19,14 +19,14 @@ from importlib.util import find_spec
 from typing import Any
 
 import numpy as np
-from outcomes import LEVEL, Options, Outcome, main
+from outcomes import Options, Outcome, main
 from scipy.optimize import brentq
 from scipy.special import expit, log_ndtr
 
 from dpstats.data.rows import Table
 from dpstats.means import SparseMean
 from dpstats.release.session import Session
-from dpstats.simulation import Adapter, SparseMeans, Study, compare, crossing_point
+from dpstats.simulation import Adapter, SparseMeans, Study, crossing_point
 from dpstats.simulation.samplers import estimate_of
 from dpstats.simulation.study_report import plot_risk
 
@@ -231,7 +231,10 @@ def run(options: Options) -> Outcome:
         outcome.check(
             theorem,
             f"support found ({name})",
-            compare(measured, 0.99, loss="support_recovery", relation="at_least", confidence_level=LEVEL),
+            measured,
+            0.99,
+            "at_least",
+            "support_recovery",
         )
         outcome.pictures[f"Risk against {parameter} ({name})"] = (
             lambda m=measured, p=parameter, q=parameters: plot_risk(
