@@ -7,6 +7,7 @@ text is wrong ("!=", and ">=" noise or error), which the row's last column expla
 
 from __future__ import annotations
 
+import ast
 import importlib
 import math
 import re
@@ -20,6 +21,7 @@ from typing import Any
 import numpy as np
 import pytest
 from scipy.special import erf, erfinv, ndtri
+from scipy.stats import binom, norm
 
 import dpstats
 from dpstats.auditing import exact_delta, exact_epsilon, kl_divergence
@@ -1106,6 +1108,75 @@ def _() -> Numbers:
     return [(2.0, one.scale), (beta, one.beta), (beta, many.beta)]
 
 
+# --- Statements without numbers of their own -----------------------------------------------------------------------
+
+
+def test_inequalities_of_section_3_1() -> None:
+    # Theorems 3.1 and 3.2 with the number of variables m in the exponent: without it, they are weak but true.
+    m, p = 50, 0.3
+    for k in range(m + 1):
+        above, below = binom.sf(k - 1, m, p), binom.cdf(k, m, p)
+        gap, share = k / m - p, abs(k / m / p - 1)
+        additive = math.exp(-2 * m * gap**2)
+        if gap >= 0:
+            assert above <= additive
+            assert share > 1 or above <= math.exp(-m * p * share**2 / 3)
+        else:
+            assert below <= additive and below <= math.exp(-m * p * share**2 / 2)
+    # Theorem 3.3: a walk of m steps of size 1.
+    assert all(binom.sf((m + t) / 2 - 1, m, 0.5) <= math.exp(-(t**2) / (2 * m)) for t in range(0, m + 1, 2))
+    # Theorem 3.4.
+    for n in (1, 5, 50):
+        stirling = root(2 * math.pi * n) * (n / math.e) ** n
+        assert math.exp(1 / (12 * n + 1)) <= math.factorial(n) / stirling <= math.exp(1 / (12 * n))
+
+
+def test_the_largest_with_gaussian_noise_is_not_private_without_delta() -> None:
+    # Two candidates, their utilities 2 nearer to each other in a neighbor: odds of the worse one are unbounded.
+    losses = [float(norm.logcdf((2 - gap) / root(2)) - norm.logcdf(-gap / root(2))) for gap in (5, 50, 500)]
+    assert losses[0] > 4 and losses[1] > 40 and losses[2] > 400
+
+
+def _tracing(epsilon: float, repetitions: int = 60) -> tuple[float, float, float, float]:
+    """Return the sum of A_i, the mean of A'_i and of its absolute value, and the squared error of a mean."""
+    n, d, rng = 100, 40, np.random.default_rng(0)
+    found = []
+    for _ in range(repetitions):
+        X, fresh = rng.normal(size=(n, d)), rng.normal(size=(n, d))
+        estimate = ClippedMean(clip=6.0, epsilon=epsilon, delta=1e-6, random_state=rng).fit(X).released_mean_
+        traced, others = X @ estimate, fresh @ estimate
+        found.append([traced.sum(), others.mean(), np.abs(others).mean(), estimate @ estimate])
+    return tuple(np.mean(found, axis=0).tolist())
+
+
+def test_the_tracing_attack_and_how_privacy_limits_it() -> None:
+    # Lemma A.4 at mean 0: the sum is d for the mean of n normal rows, and 0 for rows that it has not seen.
+    traced, others, size, error = _tracing(1e4)
+    assert traced == pytest.approx(40, abs=6) and abs(others) < 0.02
+    assert size <= root(error)
+    # Lemma A.5, with its part for delta left out: A_i of a private mean is near that of a fresh row.
+    epsilon = 0.5
+    traced, others, size, error = _tracing(epsilon)
+    assert traced / 100 <= others + 2 * epsilon * size + 3 * root(error / 100 / 60) and size <= root(error)
+
+
+def test_what_peeling_misses_is_bounded_by_its_noise() -> None:
+    # Lemma A.6: columns that were not selected have at most the norm of as many that were, and noise.
+    rng = np.random.default_rng(1)
+    s, d, c = 4, 30, 0.5
+    for _ in range(200):
+        v, left, noise = rng.normal(size=d), set(range(d)), 0.0
+        selected = []
+        for _ in range(s):
+            w = rng.laplace(scale=0.3, size=d)
+            best = max(left, key=lambda j: abs(v[j]) + w[j])
+            selected.append(best)
+            left.remove(best)
+            noise += float(np.abs(w).max() ** 2)
+        missed = np.sort(v[sorted(left)] ** 2)[::-1][:s].sum()
+        assert missed <= (1 + c) * (v[selected] ** 2).sum() + 4 * (1 + 1 / c) * noise
+
+
 # --- The page ------------------------------------------------------------------------------------------------------
 
 RELATIONS: dict[str, Callable[[float, float], bool]] = {
@@ -1127,7 +1198,7 @@ def rows() -> list[list[str]]:
 
 def shown(cell: str) -> list[tuple[str, str, str]]:
     """Return the comparisons of a cell: text, relation, package."""
-    return [tuple(part.split(" ")) for part in cell.split("; ")] if cell not in ("", "–") else []
+    return [] if cell.startswith("`tests/") else [tuple(part.split(" ")) for part in cell.split("; ")]
 
 
 def name_of(cells: list[str]) -> str:
@@ -1170,6 +1241,27 @@ def test_a_row_leads_to_code_or_to_a_page(cells: list[str]) -> None:
         assert page.exists() and (not anchor or anchor in anchors(page)), link
     for name in re.findall(r"`([A-Za-z_]\w*)`", cells[2]):
         assert name in public_names(), name
+
+
+@pytest.mark.parametrize("cells", rows(), ids=name_of)
+def test_a_row_has_a_running_test(cells: list[str]) -> None:
+    """Numbers are compared in this file; other rows name a test."""
+    named = re.findall(r"`tests/([\w/]+\.py)::(test_\w+)`", cells[3])
+    assert bool(named) != bool(name_of(cells) in CHECKS), cells[3]
+    for file, test in named:
+        assert test in find_tests(file), f"{file} has no {test}"
+
+
+@cache
+def find_tests(file: str) -> set[str]:
+    """Return the names of the tests of a file that are not skipped, without running it."""
+    tree = ast.parse((ROOT / "tests" / file).read_text(encoding="utf-8"))
+    marks = {
+        node.name: " ".join(ast.unparse(mark) for mark in node.decorator_list)
+        for node in tree.body
+        if isinstance(node, ast.FunctionDef) and node.name.startswith("test_")
+    }
+    return {name for name, marked in marks.items() if "mark.skip" not in marked and "xfail" not in marked}
 
 
 @cache

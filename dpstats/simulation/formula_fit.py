@@ -44,6 +44,8 @@ class FreeExponent:
     tolerance : float
     detectable : float
         The deviation from the theory that is found with probability 0.8.
+    spread_is_known : bool, default=True
+        False if there are too few replications to model the variance. Then nothing is decided.
 
     Examples
     --------
@@ -61,6 +63,7 @@ class FreeExponent:
     theory: float | None
     tolerance: float
     detectable: float
+    spread_is_known: bool = True
 
     @property
     def name(self) -> str:
@@ -70,7 +73,9 @@ class FreeExponent:
     @property
     def verdict(self) -> str:
         """ "reproduced" if the interval is within the tolerance of the theory; otherwise as the interval says."""
-        return UNDECIDED if self.theory is None else judge(self.interval, self.theory, self.tolerance)
+        if self.theory is None or not self.spread_is_known:
+            return UNDECIDED
+        return judge(self.interval, self.theory, self.tolerance)
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,6 +110,8 @@ class FormulaFit(Printed):
         Degrees of freedom of the variance within cells.
     failures : str
         Description of the failed replications.
+    spread_is_known : bool, default=True
+        False if there are too few replications to model the variance. Then a formula that fits is undecided.
 
     Examples
     --------
@@ -133,6 +140,7 @@ class FormulaFit(Printed):
     n_replications: int
     degrees: float
     failures: str = ""
+    spread_is_known: bool = True
 
     @property
     def fits(self) -> bool:
@@ -148,8 +156,10 @@ class FormulaFit(Printed):
         """
         pairs = list(zip(self.theory, self.intervals, strict=True))
         inside = all(stated is None or interval.low <= stated <= interval.high for stated, interval in pairs)
-        if not (self.fits and inside):
+        if not self.fits or (self.spread_is_known and not inside):
             return NOT_REPRODUCED
+        if not self.spread_is_known:
+            return UNDECIDED
         shown = all(interval.low > 0 for stated, interval in pairs if stated is None)
         return REPRODUCED if shown and self.detectable <= self.tolerance else UNDECIDED
 
@@ -312,6 +322,7 @@ def fit_formula(
                 claimed.get(name),
                 tolerance,
                 fit.detectable(j, level),
+                fit.spread_is_known,
             )
         )
     return FormulaFit(
@@ -330,6 +341,7 @@ def fit_formula(
         n_replications=int(cells.sizes.min()),
         degrees=fit.degrees,
         failures=failure_words(results, usable, chosen),
+        spread_is_known=fit.spread_is_known,
     )
 
 

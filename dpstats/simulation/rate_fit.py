@@ -15,7 +15,6 @@ from dpstats.errors import refuse
 from dpstats.inference.reports import Printed, Records, draw
 from dpstats.inference.results import ConfidenceInterval, Summary
 from dpstats.simulation.cell_fits import (
-    FEWEST_DEGREES,
     MISFIT,
     CellFit,
     Cells,
@@ -91,6 +90,8 @@ class RateFit(Printed):
         Parameters on which the relative variance of a loss depends; empty if one variance is pooled.
     estimator : str
         Name of the estimator, in a study of several.
+    fewest_degrees : int
+        Degrees of freedom that a model of the variance needs for a verdict.
 
     See Also
     --------
@@ -128,6 +129,7 @@ class RateFit(Printed):
     degrees: float
     spread: tuple[str, ...] = ()
     estimator: str = ""
+    fewest_degrees: int = 0
 
     @property
     def fits(self) -> bool:
@@ -165,7 +167,7 @@ class RateFit(Printed):
     @property
     def spread_is_known(self) -> bool:
         """Whether the variance is pooled, or its model has enough replications to be relied on."""
-        return not self.spread or self.degrees >= FEWEST_DEGREES
+        return self.degrees >= self.fewest_degrees
 
     @property
     def verdict(self) -> str:
@@ -274,8 +276,9 @@ class RateFit(Printed):
         """Explain the verdict."""
         notes = []
         if not self.spread_is_known:
+            enough = math.ceil((self.fewest_degrees + len(self.spread)) / self.n_cells) + 1
             notes.append(
-                "Too few replications to model the variance: nothing is decided. Run 30 in each cell."
+                f"Too few replications to model the variance: nothing is decided. Run {enough} in each cell."
             )
         elif self.spread and self.n_replications < _FEW_FOR_SPREAD:
             notes.append("The interval may undercover with so few replications. Run 30 in each cell.")
@@ -484,6 +487,7 @@ def fit_rate(
         n_replications=int(cells.sizes.min()),
         degrees=fit.degrees,
         spread=cells.names,
+        fewest_degrees=fit.fewest_degrees,
     )
 
 

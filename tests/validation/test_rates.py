@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 import sys
 from pathlib import Path
 from typing import Any
@@ -213,12 +214,42 @@ def test_no_extension_of_the_statistic_has_the_printed_constant() -> None:
 
 
 def test_the_table_and_the_page(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    # Another section stays as it is, and counts in the head.
+    other = """## Coverage of old
+
+2026-11-29, `python validation/studies/rates/run_all.py --only covered`: 3.5 minutes of processes.
+
+| theorem | quantity | theory | predicted here | estimate | interval | verdict | finds | regime |
+| --- | --- | --- | --- | --- | --- | --- | --- | --- |
+| coverage | coverage | 0.95 |  | 0.9 | [0.8, 0.91] | not reproduced | 0.01 | 8 cells |
+"""
+    (tmp_path / "rates.md").write_text("# Before\n\nold words\n\n" + other, encoding="utf-8")
     arguments = ["--scale", "fast", "--only", "accuracy_bounds", "--jobs", "1"]
     arguments += ["--folder", str(tmp_path / "runs"), "--out", str(tmp_path)]
     assert run_all.main(arguments) == 0
     again = capsys.readouterr().out
     text = (tmp_path / "rates.md").read_text(encoding="utf-8")
-    assert text == again.rstrip("\n") + "\n" and "| 3.8 (Laplace) |" in text and "Failed cells" in text
-    page = (tmp_path / "rates.html").read_text(encoding="utf-8")
+    assert text == again.rstrip("\n") + "\n" and "| 3.8 (Laplace) |" in text and "Failed cells: none." in text
+    assert (
+        other in text
+        and "old words" not in text
+        and list(run_all.read_sections(tmp_path / "rates.md"))
+        == [
+            "accuracy_bounds",
+            "covered",
+        ]
+    )
+    assert re.search(r"^\| all \| 5 \| 0 \| 0 \| 1 \| 3\.\d \|$", text, re.MULTILINE)
+    page = (tmp_path / "runs" / "rates.html").read_text(encoding="utf-8")
     assert "3.28 (numeric)" in page and "--only accuracy_bounds" in page and "Seed" in page
     assert len(list((tmp_path / "runs").glob("*.sqlite"))) == 3
+
+
+def test_the_published_page_has_every_section_and_nothing_old() -> None:
+    page = run_all.RESULTS / "rates.md"
+    sections = run_all.read_sections(page)
+    assert sections.keys() == set(run_all.SCRIPTS)
+    assert run_all.as_markdown(sections) == page.read_text(encoding="utf-8")
+    assert sum(run_all.count_verdicts(text)["not reproduced"] for text in sections.values()) == 0
+    minutes = [float(re.findall(r"([\d.]+) minutes of processes", text)[0]) for text in sections.values()]
+    assert sum(minutes) <= 180  # 90 minutes on two cores

@@ -5,10 +5,10 @@ python validation/studies/rates/covered.py [--scale full|reduced|fast]
 
 from __future__ import annotations
 
-from outcomes import LEVEL, Options, Outcome, main
+from outcomes import Options, Outcome, main
 
 from dpstats.means import ClippedMean
-from dpstats.simulation import Gaussian, Study, compare
+from dpstats.simulation import Gaussian, Study
 
 GRID = {"n": [200, 5000], "d": [5], "delta": [0.0, 1e-6], "epsilon": [0.2, 2.0]}
 
@@ -30,8 +30,7 @@ def run(options: Options) -> Outcome:
         outcome.studies.append(results)
         for loss in results.losses:
             # Sidak's level is exact for Gaussian errors; a quantile of an estimated spread is made to be safe.
-            check = compare(results, 0.95, loss=loss, relation=relation, confidence_level=LEVEL)
-            outcome.check(f"coverage, {spread} spread", loss.replace("_", " "), check)
+            outcome.check(f"coverage, {spread} spread", loss.replace("_", " "), results, 0.95, relation, loss)
     return outcome
 
 

@@ -82,15 +82,14 @@ def run(options: Options) -> Outcome:
     grid = [
         {"n": n, "d": d, "epsilon": epsilon}
         for d in options.pick((4, 16, 64), (4, 16), (4,))
-        for epsilon in options.pick((0.5, 1.0, 2.0), (0.5, 2.0), (2.0,))
-        for n in options.pick((1000, 4000, 16_000), (1000, 4000, 16_000), (500, 1000, 2000))
-        if n * d <= 300_000
+        for epsilon in options.pick((0.5, 2.0), (0.5, 2.0), (2.0,))
+        for n in options.pick((500, 2000, 8000), (500, 2000, 8000), (500, 1000, 2000))
     ]
     adapter = Adapter(
         critical_distance,
         "estimate_",
         epsilon=1.0,
-        tests=options.pick(80, 40, 40),
+        tests=40,
         n_calibration=options.pick(1999, 999, 199),
     )
     results = options.run(
@@ -98,7 +97,7 @@ def run(options: Options) -> Outcome:
             nothing,
             adapter,
             grid,
-            options.pick(4, 3, 3),
+            3,
             loss={"distance": found},
             seed=933,
             name="filtering-test",

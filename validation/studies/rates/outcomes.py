@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 import argparse
+import math
 import sys
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from dpstats.simulation import Check, FormulaComparison, FormulaFit, RateFit, Study, StudyResults
+import numpy as np
+from scipy.stats import norm
+
+from dpstats.simulation import FormulaComparison, FormulaFit, RateFit, Study, StudyResults, compare
+from dpstats.simulation.cell_fits import POWER
 from dpstats.simulation.comparison import CheckedCell
 from dpstats.simulation.rate_fit import fit_rate
-from dpstats.simulation.table import NOT_REPRODUCED, REPRODUCED, UNDECIDED, interval_words
+from dpstats.simulation.table import REPRODUCED, UNDECIDED, interval_words
 
 ROWS = 100
 """At most this many verdicts are given in one run: intervals are at 1 - .05/ROWS each, so at 95% together."""
@@ -96,7 +101,6 @@ class Outcome:
     findings: list[Any] = field(default_factory=list)
     pictures: dict[str, Any] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
-    seconds: float = 0.0
 
     def rate(
         self, theorem: str, results: StudyResults, parameter: str, *, regime: str = "", **options: Any
@@ -177,10 +181,25 @@ class Outcome:
                 )
             )
 
-    def check(self, theorem: str, quantity: str, check: Check) -> None:
-        """Add a line for measured values against stated ones."""
+    def check(
+        self,
+        theorem: str,
+        quantity: str,
+        results: StudyResults,
+        stated: Any,
+        relation: str = "equal",
+        loss: str | None = None,
+    ) -> None:
+        """Add a line for measured values against stated ones: the closest call of all cells."""
+        check = compare(results, stated, relation=relation, loss=loss, confidence_level=LEVEL)
         self.findings.append(check)
-        worst = max(check.lines, key=_strain(check.relation))
+        strain = _strain(check.relation)
+        place = max(range(len(check.lines)), key=lambda i: strain(check.lines[i]))
+        worst, values = check.lines[place], results.cells[place].losses[check.loss]
+        # Of indicators, the variance is the stated value's: an error that was never seen has none.
+        indicators = bool(np.isin(values, (0.0, 1.0)).all())
+        size = math.sqrt(worst.stated * (1 - worst.stated)) if indicators else float(np.std(values, ddof=1))
+        quantile = norm.isf((1 - LEVEL) / 2 / len(check.lines)) + norm.isf(1 - POWER)
         sign = {"equal": "", "at_most": "<= ", "at_least": ">= "}[check.relation]
         where = ", ".join(f"{key} = {value}" for key, value in worst.parameters.items())
         self.lines.append(
@@ -191,8 +210,9 @@ class Outcome:
                 predicted="",
                 estimate=f"{worst.measured:.4f}",
                 interval=f"[{worst.interval.low:.4f}, {worst.interval.high:.4f}]",
-                regime=f"{len(check.lines)} cells; the closest call: {where}",
+                regime=f"{len(check.lines)} cells x {values.size:,}; the closest call: {where}",
                 verdict=check.verdict,
+                finds=f"{quantile * size / math.sqrt(values.size):.2g}",
             )
         )
 
@@ -233,12 +253,3 @@ def main(run: Callable[[Options], Outcome], description: str | None) -> None:
     print(f"# {outcome.title}\n\n{markdown_table(outcome.lines)}\n")
     print("\n".join(outcome.notes))
     print(f"{time.perf_counter() - start:.0f} seconds")
-
-
-def verdicts(outcomes: Sequence[Outcome]) -> Mapping[str, int]:
-    """Count the verdicts."""
-    counts = {REPRODUCED: 0, UNDECIDED: 0, NOT_REPRODUCED: 0}
-    for outcome in outcomes:
-        for line in outcome.lines:
-            counts[line.verdict] = counts.get(line.verdict, 0) + 1
-    return counts

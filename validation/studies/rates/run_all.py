@@ -1,11 +1,12 @@
 """Every rate of the theory, reproduced or not: all scripts of this folder, one table, one page.
 
-    python validation/studies/rates/run_all.py                  # the published table: within an hour on 2 cores
-    python validation/studies/rates/run_all.py --scale reduced  # a look, in minutes
-    python validation/studies/rates/run_all.py --fast           # the strongest slopes, under 2 minutes; nothing written
+    python validation/studies/rates/run_all.py                     # the published page
+    python validation/studies/rates/run_all.py --only sparse_mean  # one section of it; the others stay
+    python validation/studies/rates/run_all.py --scale reduced     # a look, in minutes
+    python validation/studies/rates/run_all.py --fast              # the strongest slopes; nothing written
 
 A run that was interrupted goes on where it was when it is started again: each study has a file of its own in
-build/rates. Written are validation/results/rates.md and rates.html.
+build/rates, and rates.html there has its tables and pictures. Written is validation/results/rates.md.
 """
 
 from __future__ import annotations
@@ -14,17 +15,18 @@ import argparse
 import importlib
 import os
 import platform
+import re
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from outcomes import HEADER, LEVEL, ROWS, SCALES, Options, Outcome, markdown_table, verdicts
+from outcomes import HEADER, LEVEL, ROWS, SCALES, Options, Outcome, markdown_table
 
 from dpstats.errors import DPStatsError
 from dpstats.simulation import study_report
 from dpstats.simulation.study_report import provenance
-from dpstats.simulation.table import NOT_REPRODUCED
+from dpstats.simulation.table import FINITE_SIZE, NOT_REPRODUCED, REPRODUCED, UNDECIDED
 
 ROOT = Path(__file__).resolve().parents[3]
 RESULTS = ROOT / "validation" / "results"
@@ -53,46 +55,80 @@ LEAD = (
 )
 
 
+VERDICTS = (REPRODUCED, FINITE_SIZE, UNDECIDED, NOT_REPRODUCED)
+
+
 def run_scripts(options: Options, scripts: Sequence[str]) -> list[Outcome]:
     """Run the scripts, one after the other: the cells of each go to all processes."""
     outcomes = []
     for name in scripts:
         start = time.perf_counter()
         outcomes.append(importlib.import_module(name).run(options))
-        outcomes[-1].seconds = time.perf_counter() - start
         print(f"{name}: {time.perf_counter() - start:.0f} seconds", file=sys.stderr)
-    lines = sum(len(outcome.lines) for outcome in outcomes)
-    if lines > ROWS:
-        raise SystemExit(f"{lines} verdicts are more than the {ROWS} that the intervals are for")
     return outcomes
 
 
-def as_markdown(outcomes: Sequence[Outcome], command: str, seconds: float, jobs: int, scale: str) -> str:
-    """Return the table with the command that made it."""
-    studies = [study for outcome in outcomes for study in outcome.studies]
-    facts = ", ".join(f"{name} {value}" for name, value in provenance(studies).items() if name[0].islower())
-    counts = "; ".join(f"{verdict}: {count}" for verdict, count in verdicts(outcomes).items())
-    failures = [f"* {study.name}: {note}" for study in studies for note in study.failure_notes()]
-    total = sum(study.seconds for study in studies)
-    resumed = " after interrupted runs, whose rows were kept" if total > jobs * seconds else ""
+def as_section(script: str, outcome: Outcome, scale: str) -> str:
+    """Return a section of the page: the command that makes it, its time, and its table."""
+    facts = ", ".join(
+        f"{name} {value}" for name, value in provenance(outcome.studies).items() if name[0].islower()
+    )
+    command = f"python validation/studies/rates/run_all.py --only {script}"
+    command += "" if scale == "full" else f" --scale {scale}"
+    failures = [f"{study.name}: {note}" for study in outcome.studies for note in study.failure_notes()]
+    spent = sum(study.seconds for study in outcome.studies) / 60
     parts = [
-        "# Rates of the theory, reproduced",
-        f"{time.strftime('%Y-%m-%d')}, `{command}`: {seconds / 60:.0f} minutes{resumed}, {jobs} processes; "
-        f"{total / 60:.0f} minutes of processes in all.\n"
-        f"Python {platform.python_version()}, {facts}. Simulated noise.",
-        LEAD,
-        f"Scale of this run: {scale}. Lines: {counts}.",
+        f"## {outcome.title}",
+        f"{time.strftime('%Y-%m-%d')}, `{command}`: {spent:.1f} minutes of processes. "
+        f"Python {platform.python_version()}, {facts}.",
+        markdown_table(outcome.lines),
+        *outcome.notes,
+        f"Failed cells: {'; '.join(failures) or 'none'}.",
     ]
-    for outcome in outcomes:
-        spent = sum(study.seconds for study in outcome.studies) / 60
-        parts += [
-            f"## {outcome.title}",
-            markdown_table(outcome.lines),
-            *outcome.notes,
-            f"{spent:.1f} minutes of processes.",
-        ]
-    parts += ["## Failed cells", "\n".join(failures) or "None."]
     return "\n\n".join(parts) + "\n"
+
+
+def read_sections(page: Path) -> dict[str, str]:
+    """Return the sections of a page by their scripts."""
+    if not page.exists():
+        return {}
+    _, *found = re.split(r"^(?=## )", page.read_text(encoding="utf-8"), flags=re.MULTILINE)
+    named = {match[1]: text for text in found if (match := re.search(r"--only (\w+)", text))}
+    return {name: text.rstrip("\n") + "\n" for name, text in named.items()}
+
+
+def count_verdicts(section: str) -> dict[str, int]:
+    """Count the verdicts of a section."""
+    rows = [[cell.strip() for cell in line.split("|")[1:-1]] for line in section.splitlines()]
+    given = [row[HEADER.index("verdict")] for row in rows if len(row) == len(HEADER)]
+    return {verdict: given.count(verdict) for verdict in VERDICTS}
+
+
+def as_markdown(sections: Mapping[str, str]) -> str:
+    """Return the page: the counts of all sections, what the verdicts mean, and the sections."""
+    ordered = [(name, sections[name]) for name in SCRIPTS if name in sections]
+    counts = [count_verdicts(text) for _, text in ordered]
+    lines = sum(sum(each.values()) for each in counts)
+    if lines > ROWS:
+        raise SystemExit(f"{lines} verdicts are more than the {ROWS} that the intervals are for")
+    minutes = [float(re.findall(r"([\d.]+) minutes of processes", text)[0]) for _, text in ordered]
+    titles = [text.splitlines()[0].removeprefix("## ") for _, text in ordered]
+    rows = [
+        [title, *(str(each[verdict]) for verdict in VERDICTS), f"{spent:.1f}"]
+        for title, each, spent in zip(titles, counts, minutes, strict=True)
+    ]
+    totals = [str(sum(each[verdict] for each in counts)) for verdict in VERDICTS]
+    rows.append(["all", *totals, f"{sum(minutes):.1f}"])
+    header = ["section", *VERDICTS, "minutes of processes"]
+    table = "\n".join("| " + " | ".join(row) + " |" for row in [header, ["---"] * len(header), *rows])
+    head = [
+        "# Rates of the theory, reproduced",
+        "Each section names its command, date and time. `python validation/studies/rates/run_all.py` runs all of "
+        f"them: {sum(minutes):.0f} minutes of processes, half as long on two cores. Noise is simulated.",
+        table,
+        LEAD,
+    ]
+    return "\n\n".join([*head, *(text.rstrip("\n") for _, text in ordered)]) + "\n"
 
 
 def as_html(outcomes: Sequence[Outcome], command: str) -> str:
@@ -129,25 +165,31 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--scale", choices=SCALES, default="full")
     parser.add_argument("--fast", action="store_true", help="the strongest slopes; nothing written")
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1)
-    parser.add_argument("--folder", type=Path, default=ROOT / "build" / "rates", help="of the studies' files")
-    parser.add_argument("--out", type=Path, default=RESULTS, help="where rates.md and rates.html go")
+    parser.add_argument(
+        "--folder", type=Path, default=ROOT / "build" / "rates", help="of the studies' files and rates.html"
+    )
+    parser.add_argument("--out", type=Path, default=RESULTS, help="where rates.md is")
     parser.add_argument("--only", choices=SCRIPTS, action="append", help="run this script only; repeatable")
     given = parser.parse_args(arguments)
-    start = time.perf_counter()
     if given.fast:
         options, scripts = Options("fast", None, given.jobs), FAST
     else:
         options = Options(given.scale, given.folder, given.jobs, progress=sys.stderr.isatty())
         scripts = tuple(given.only or SCRIPTS)
     outcomes = run_scripts(options, scripts)
-    words = sys.argv[1:] if arguments is None else list(arguments)
-    command = " ".join(["python validation/studies/rates/run_all.py", *words])
-    text = as_markdown(outcomes, command, time.perf_counter() - start, given.jobs, options.scale)
+    made = {
+        name: as_section(name, outcome, options.scale)
+        for name, outcome in zip(scripts, outcomes, strict=True)
+    }
+    page = given.out / "rates.md"
+    text = as_markdown(made if given.fast else {**read_sections(page), **made})
     print(text)
     if not given.fast:
         given.out.mkdir(parents=True, exist_ok=True)
-        (given.out / "rates.md").write_text(text, encoding="utf-8")
-        (given.out / "rates.html").write_text(as_html(outcomes, command), encoding="utf-8")
+        page.write_text(text, encoding="utf-8")
+        words = sys.argv[1:] if arguments is None else list(arguments)
+        command = " ".join(["python validation/studies/rates/run_all.py", *words])
+        (given.folder / "rates.html").write_text(as_html(outcomes, command), encoding="utf-8")
     failed = any(line.verdict == NOT_REPRODUCED for outcome in outcomes for line in outcome.lines)
     return 1 if failed else 0
 
