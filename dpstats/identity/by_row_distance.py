@@ -19,17 +19,19 @@ from dpstats.data.schema import Schema
 from dpstats.errors import refuse, refuse_data
 from dpstats.identity.base import PrivateTest, TestResult
 from dpstats.identity.by_spatial_sign import SpatialSignTest
-from dpstats.identity.calibration import IdentityPlan
+from dpstats.identity.calibration import BLOCK, IdentityPlan
 from dpstats.identity.row_distance_statistic import (
     LARGEST_STEP,
     STEP_BITS,
     Centering,
     RowCentering,
     approximate_null_f0,
+    distance_of_row_sums,
     normal_clipped_square,
     round_to_steps,
     row_centering,
     row_distance,
+    row_sums,
 )
 from dpstats.identity.whitening import Reference, check_signs, grid_law, signs_of
 from dpstats.privacy.guarantee import PrivacyGuarantee
@@ -53,6 +55,10 @@ WIDE_CLIP = 3.0
 A wide clip keeps the power on skewed rows, and costs normal ones a few percent of distance where the noise is small:
 validation/results/identity_directions.md."""
 _STRONG = 0.5
+SHARED_ROWS = 1000
+"""Least number of rows for which the simulated null datasets of a block share their products.
+
+With fewer rows, datasets with the same products are less like independent ones, and the products take little time."""
 REPORTED_DELTA = 1e-6
 """Delta at which ``privacy_`` states the guarantee of a zero-concentrated release."""
 _SMALLEST_RHO, _LARGEST_RHO = 1e-16, 1e10
@@ -118,7 +124,7 @@ class RowDistanceTest(PrivateTest):
     n_calibration : int, optional
         Simulated datasets B, (B + 1) level an integer; None chooses 9999 to 999 by the public size.
     cache_dir : path, optional
-        Directory in which to store calibrations for other processes. If they take more than five seconds, they are
+        Directory in which to store calibrations for other processes. If they take more than four seconds, they are
         also kept with the compiled code of the package, if its folder can be written to. They are public.
     n_jobs : int, optional
         Threads for calibrations, `power` and `distance_interval`; None is one, -1 one per core. No number depends
@@ -277,6 +283,14 @@ class RowDistanceTest(PrivateTest):
         self, plan: IdentityPlan, size: int, generator: np.random.Generator, shift: Any
     ) -> NDArray[np.int64]:
         design: RowDistanceDesign = plan.design
+        if _flips_signs(plan.n_samples, design) and not np.any(shift):
+            # The null is symmetric: its rows times independent signs are rows of the null. So the datasets of a block
+            # share one matrix of products, which takes most of the time (docs/intervals/identity-tests.md).
+            steps = _steps(plan.reference.sample(plan.n_samples, generator), design)
+            signs = 2 * generator.integers(0, 2, (plan.n_samples, size), dtype=np.int8) - 1
+            sums = row_sums(steps, design.rho, bound=design.largest, signs=signs)
+            found = [distance_of_row_sums(column, design.rho, design.a0, design.tau0) for column in sums.T]
+            return np.array(found, dtype=np.int64)[:, None] * _STEPS_OF_A_ROW
         distances = [
             _distance(_steps(plan.reference.sample(plan.n_samples, generator, shift), design), plan)
             for _ in range(size)
@@ -291,6 +305,15 @@ class RowDistanceTest(PrivateTest):
 
     def _seconds(self, n: int, d: int, design: RowDistanceDesign) -> float:
         return 2e-4 + 1e-8 * n * d + n * n * (5e-10 + 2e-11 * d)
+
+    def _null_seconds(self, n: int, d: int, design: RowDistanceDesign) -> float:
+        each = self._seconds(n, d, design)
+        return each / BLOCK + 2e-4 + 1e-7 * n + 3e-11 * n * n if _flips_signs(n, design) else each
+
+
+def _flips_signs(n: int, design: RowDistanceDesign) -> bool:
+    """Return whether null datasets share products: if the null is symmetric and the rows are many."""
+    return n >= SHARED_ROWS and design.window is None
 
 
 def _steps(Z: NDArray[Any], design: RowDistanceDesign) -> NDArray[Any]:

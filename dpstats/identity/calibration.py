@@ -115,13 +115,14 @@ def realised_level(size: int, level: float, coverage: float = 0.95) -> tuple[flo
 
 PUBLIC_SEED = 20_200_613
 """Public seed of all null simulations."""
-_BLOCK = 50  # datasets with one seed
+BLOCK = 50
+"""Number of simulated datasets with one seed."""
 _KEPT = 256
 _SCHEMA = 3  # version of keys and files; raise it if the same key gets other numbers
 _DECIMAL = re.compile(r"\d+\.\d+(?:e[-+]?\d+)?|\d+e[-+]?\d+")
 _memory: OrderedDict[tuple[str, str | None], NDArray[np.float64]] = OrderedDict()
 """Null statistics by key and cache directory. A test uses only the directory that it names."""
-SLOW = 5.0
+SLOW = 4.0
 """Seconds from which on a calibration is also kept with the compiled code of the package, for later processes."""
 _lock = threading.Lock()
 Simulate = Callable[[int, np.random.Generator], NDArray[np.float64]]
@@ -246,7 +247,7 @@ def simulate_blocks(
     """Return ``size`` draws in blocks with separate seeds, so that fewer draws are the first of more."""
     from joblib import parallel_config
 
-    blocks = [(block,) for block in cut(size, _BLOCK)]
+    blocks = [(block,) for block in cut(size, BLOCK)]
     # Use threads, because numpy takes most of the time. Each has one BLAS thread, because BLAS threads would block each
     # other.
     with one_blas_thread(), parallel_config(backend="threading"):
@@ -422,7 +423,11 @@ class CalibratedTest(PrivateEstimator[IdentityPlan], ABC):
 
     @abstractmethod
     def _seconds(self, n: int, d: int, design: Any) -> float:
-        """Return the approximate time of a simulated dataset. The default size of a calibration depends on it."""
+        """Return the approximate time of a simulated dataset with any mean."""
+
+    def _null_seconds(self, n: int, d: int, design: Any) -> float:
+        """Return the approximate time of a simulated null dataset. The default size of a calibration depends on it."""
+        return self._seconds(n, d, design)
 
     def _rate(self, distance: float, d: int) -> float:
         """Return the order of the number of rows required for a distance. It is less than the test needs.
@@ -482,7 +487,7 @@ class CalibratedTest(PrivateEstimator[IdentityPlan], ABC):
                 remedy="0 counts as positive, so a missing row would count as (1, ..., 1) and not as the null mean.",
             )
         stages = self._stages(design, n, d)
-        each = self._seconds(n, d, design)
+        each = self._null_seconds(n, d, design)
         size = 0 if printed else calibration_size(level, self.n_calibration, each)
         return self._plan_class(
             stages,

@@ -166,7 +166,8 @@ class PlannedTest(CalibratedTest):
 
     def _power(self, plan: IdentityPlan, shift: NDArray[np.float64], size: int, work: Workload) -> float:
         datasets = plan.n_calibration + size
-        work.add(datasets, self._seconds(plan.n_samples, plan.n_features, plan.design), plan.n_samples)
+        seconds = size * self._seconds(plan.n_samples, plan.n_features, plan.design)
+        work.add(datasets, (plan.calibration_seconds + seconds) / datasets, plan.n_samples)
         values = self._alternative(plan, shift, size)
         reached = float(np.mean(values > self._prepare(plan).critical_value))
         work.done(datasets)

@@ -167,21 +167,24 @@ def row_sums(
     centering: Centering | None = None,
     bound: int | None = None,
     threads: int | None = None,
+    signs: NDArray[np.int8] | None = None,
 ) -> NDArray[np.int64]:
     """Return the exact row sums of G: inner products clipped to +-rho and centered, with zero diagonal.
 
-    Parameters and errors are the same as in `row_distance`.
+    Parameters and errors are the same as in `row_distance`. ``signs`` are -1 or 1 and have shape (n, m). Each column
+    gives another dataset, whose rows are multiplied by it. All use the products of ``X``, so that ``centering`` must be
+    None.
 
     Returns
     -------
-    int64 array of shape (n,)
+    int64 array of shape (n,), or (n, m) with ``signs``
     """
     rho = check_integer("rho", rho, at_least=0)
     X = np.asarray(X)
     largest = _check_integer_rows(X, bound)
     n, d = X.shape
     if n == 0 or d == 0:
-        return np.zeros(n, dtype=np.int64)
+        return np.zeros(n if signs is None else signs.shape, dtype=np.int64)
     product = largest**2 * d
     # A clip beyond the largest product has no effect. This clip is exact in the dtype.
     clip = min(rho, product)
@@ -199,27 +202,32 @@ def row_sums(
     with np.errstate(all="ignore"):
         X = np.array(X, dtype=dtype, order="C")
     _check_integer_rows(X, largest)
+    S = np.ones((n, 1), dtype=dtype) if signs is None else signs.astype(dtype)
     # A list iterator gives each tile once to the next free thread, so a busy core does not delay others.
     tiles = list(_upper_tiles(n))
     queue = iter(tiles)
     workers = min(len(tiles), _threads(n * n * d) if threads is None else threads)
     if workers <= 1:
-        return _sum_tiles(X, clip, centering, queue)
-    # Use one BLAS thread per worker, because BLAS threads would wait for each other after every tile.
-    with one_blas_thread(), ThreadPoolExecutor(workers) as pool:
-        totals = list(pool.map(lambda _: _sum_tiles(X, clip, centering, queue), range(workers)))
-    total: NDArray[np.int64] = np.stack(totals).sum(axis=0)
-    return total
+        total = _sum_tiles(X, clip, centering, queue, S)
+    else:
+        # Use one BLAS thread per worker, because BLAS threads would wait for each other after every tile.
+        with one_blas_thread(), ThreadPoolExecutor(workers) as pool:
+            totals = list(pool.map(lambda _: _sum_tiles(X, clip, centering, queue, S), range(workers)))
+        total = np.stack(totals).sum(axis=0)
+    return total[:, 0] if signs is None else total * signs
 
 
 def _sum_tiles(
-    X: NDArray[Any], clip: int, centering: Centering | None, tiles: Iterator[tuple[slice, slice]]
+    X: NDArray[Any],
+    clip: int,
+    centering: Centering | None,
+    tiles: Iterator[tuple[slice, slice]],
+    S: NDArray[Any],
 ) -> NDArray[np.int64]:
-    """Return the contribution of some tiles of G, and of their mirror images, to its row sums."""
+    """Return the contribution of some tiles of G, and of their mirror images, to G times the columns of ``S``."""
     n = len(X)
-    total = np.zeros(n, dtype=np.int64)
+    total = np.zeros(S.shape, dtype=np.int64)
     tile = np.empty(min(n, _TILE_ROWS) * min(n, _TILE_COLUMNS), dtype=X.dtype)
-    ones = np.ones(min(n, max(_TILE_ROWS, _TILE_COLUMNS)), dtype=X.dtype)
     if centering is not None:
         present = np.asarray(X.any(axis=1))
         terms = centering.terms.astype(X.dtype)
@@ -237,10 +245,10 @@ def _sum_tiles(
             G[:, ~present[columns]] = 0
         if rows == columns:
             np.fill_diagonal(G, 0)
-        # Sums of at most 2048 entries: exact in the dtype, by its choice, in any order.
-        total[rows] += as_int64(G @ ones[: shape[1]])
+        # Sums of at most 2048 entries or their negatives: exact in the dtype, by its choice, in any order.
+        total[rows] += as_int64(G @ S[columns])
         if rows != columns:
-            total[columns] += as_int64(ones[: shape[0]] @ G)
+            total[columns] += as_int64(G.T @ S[rows])
     return total
 
 

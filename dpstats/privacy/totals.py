@@ -13,6 +13,7 @@ from itertools import accumulate
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.fft import irfft, next_fast_len, rfft
 
 from dpstats.data.parameters import check_real
 from dpstats.errors import InvalidParameter, refuse
@@ -36,6 +37,8 @@ from dpstats.privacy.events import (
 from dpstats.privacy.gaussian import LARGEST_LATTICE_SHARE, epsilon_of_mu, gaussian_profile, zcdp_epsilon
 from dpstats.privacy.guarantee import PrivacyGuarantee, down, root_up, sum_up, up
 
+Convolve = Callable[[NDArray[np.float64], NDArray[np.float64]], NDArray[np.float64]]
+
 # Added to every value of a profile: more than its rounding error, which may be one of 1 - (1 - x).
 _ROUNDING = 1e-15
 
@@ -48,9 +51,9 @@ class _Losses:
     masses: NDArray[np.float64]
     infinite: float
 
-    def plus(self, other: _Losses, truncation: float) -> _Losses:
+    def plus(self, other: _Losses, truncation: float, convolve: Convolve = np.convolve) -> _Losses:
         """Return the distribution of the sum. Its far tails are moved to larger losses, which is conservative."""
-        masses = np.convolve(self.masses, other.masses)
+        masses = convolve(self.masses, other.masses)
         infinite = self.infinite + other.infinite
         above = np.cumsum(masses[::-1])[::-1]
         keep = int(np.searchsorted(-above, -truncation, side="right"))  # above[keep] <= truncation
@@ -64,17 +67,17 @@ class _Losses:
             masses[0] += below[start - 1]
         return _Losses(self.first + other.first + (start if 0 < start < below.size else 0), masses, infinite)
 
-    def times(self, count: int, truncation: float) -> _Losses:
+    def times(self, count: int, truncation: float, convolve: Convolve = np.convolve) -> _Losses:
         """Return the distribution of the sum of ``count`` of these, by repeated doubling."""
         total, power = None, self
         while True:
             if count & 1:
-                total = power if total is None else total.plus(power, truncation)
+                total = power if total is None else total.plus(power, truncation, convolve)
             count >>= 1
             if not count:
                 assert total is not None
                 return total
-            power = power.plus(power, truncation)
+            power = power.plus(power, truncation, convolve)
 
     def epsilon(self, step: float, delta: float) -> float:
         """Return the smallest epsilon >= 0 whose hockey-stick divergence is at most delta."""
@@ -109,31 +112,49 @@ def convolved_epsilon(
     delta: float,
     reach: Mapping[Event, float] | None = None,
     back: bool = False,
+    convolve: Convolve = np.convolve,
 ) -> float:
     """Return the epsilon at ``delta`` of events with a dominating curve, and Gaussian noise of ``mu``.
 
     ``reach`` are the losses up to which grids go, by default the largest; ``back`` takes all pairs in the other
-    direction.
+    direction. The errors of ``convolve`` are relative, or ``delta`` has room for them.
     """
     reach = reach or {event: event.largest_loss() for event in others}
     kinds = sorted(others, key=lambda event: (event.largest_loss(), repr(event)))
     truncation = delta * 1e-4 / (sum(2 * others[kind].bit_length() for kind in kinds) + 2)
-    parts = [_discretised(kind, step, reach[kind], back).times(others[kind], truncation) for kind in kinds]
+    parts = [
+        _discretised(kind, step, reach[kind], back).times(others[kind], truncation, convolve)
+        for kind in kinds
+    ]
     if mu > 0:
         parts.append(_gaussian_losses(mu, step, truncation))
+    # Convolving many distributions in pairs takes a hundredth of the time of adding each to a total that grows.
+    while len(parts) > _IN_TURN:
+        pairs = itertools.zip_longest(parts[::2], parts[1::2])
+        parts = [one if other is None else one.plus(other, truncation, convolve) for one, other in pairs]
     total = parts[0]
     for part in parts[1:]:
-        total = total.plus(part, truncation)
+        total = total.plus(part, truncation, convolve)
     # Relative errors of all the sums and products, generously.
     return total.epsilon(step, delta * (1 - 1e-9))
+
+
+def _transformed(one: NDArray[np.float64], other: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return the convolution of masses by fast Fourier transforms."""
+    size = one.size + other.size - 1
+    points = next_fast_len(size, True)
+    # A mass below 0 is a rounding error: 0 is nearer to the truth.
+    return np.maximum(irfft(rfft(one, points) * rfft(other, points), points)[:size], 0.0)
 
 
 def _discretised(event: Event, step: float, reach: float, back: bool) -> _Losses:
     top = int(np.ceil(reach / step - 1e-9))
     grid = np.arange(top + 1, dtype=np.float64) * step
-    curves = event.curve(grid), event.back_curve(grid)
-    curve, other = curves[::-1] if back else curves
+    curve = event.curve(grid)
+    other = curve if event.symmetric else event.back_curve(grid)
     assert curve is not None and other is not None
+    if back:
+        curve, other = other, curve
     return _connected(curve, other, step)
 
 
@@ -170,7 +191,7 @@ SMALLEST_DELTA = 1e-12
 _LARGEST_EPSILON = 500.0  # above it, exponentials of losses overflow
 _NEGLIGIBLE = 1e-4  # largest fraction of the total from basic composition
 _KINDS = 10_000  # largest number of different events; more would be slow
-_IN_TURN = 64  # largest number of distributions that are added to the total one after the other
+_IN_TURN = 64  # largest number of distributions that dp_accounting composes, and that are added in turn
 
 _PLAIN_POINTS = 8000  # points of a distribution for direct convolution
 _UNIT = 2.0**-53
@@ -238,7 +259,13 @@ def loss_distribution_epsilon(events: Sequence[Event], delta: float, ceiling: fl
     # Added and removed rows have the same total, unless a pair is not symmetric.
     directions = (False,) if all(event.symmetric for event in others) else (False, True)
     if delta >= SMALLEST_DELTA and slack < left / 2:
-        answers.append(max(_read(others, reach, mu, step, left - slack, back) for back in directions))
+        if len(others) > _IN_TURN:
+            of_pair = functools.partial(
+                convolved_epsilon, others, mu, step, left - slack, reach, convolve=_transformed
+            )
+        else:
+            of_pair = functools.partial(_read, others, reach, mu, step, left - slack)
+        answers.append(max(of_pair(back=back) for back in directions))
     if left > 0 and slack > delta / 1000:
         # The rounding error of transforms is too large. Convolve directly, on a smaller grid.
         coarse = _coarse_step([usual[event] for event in others], ceiling, usual[commonest])
@@ -289,7 +316,10 @@ def _rounding_slack(
     sizes = sum(count * (2 * reach[event] / step + 3) for event, count in others.items())
     sizes += (80 * mu + 2 * ceiling) / step if mu else 0.0
     doublings = math.log2(sizes) + 1
-    powers = sum(count * (7 * doublings + 50) for count in others.values())
+    if len(others) > _IN_TURN:  # powers are computed by convolutions
+        powers = sum(21 * (count - 1) * doublings + 50 * count for count in others.values())
+    else:
+        powers = sum(count * (7 * doublings + 50) for count in others.values())
     convolutions = 21 * doublings * (len(others) + 1)
     return math.sqrt(2 * sizes) * _UNIT * (powers + convolutions)
 
@@ -323,11 +353,6 @@ def _read(
         if count > 1:
             part = part.self_compose(count, truncation)
         parts.append(part)
-    # Convolving many distributions in pairs takes a hundredth of the time of adding each to a total that grows. There
-    # are as many convolutions, so `_rounding_slack` bounds the errors of both.
-    while len(parts) > _IN_TURN:
-        pairs = itertools.zip_longest(parts[::2], parts[1::2])
-        parts = [part if other is None else part.compose(other, truncation) for part, other in pairs]
     total = functools.reduce(lambda total, part: total.compose(part, truncation), parts)
     return float(total.get_epsilon_for_delta(delta))
 

@@ -155,6 +155,9 @@ class _Movements:
             even, odd = (up_to[up_to % 2 == bit] for bit in (0, 1))
             sources = _places(before, even >> 1), _places(before, odd >> 1)
             self._rising.append((up_to.size, _places(up_to, even), _places(up_to, odd), *sources))
+        # Room for sums before and after an attribute, and for products. New arrays of this size take as long as sums.
+        most = max(max(falling[0] << (axis + 1) for axis, falling in enumerate(self._falling)), 1)
+        self._room = tuple(np.empty(most) for _ in range(3))
 
     def uniform(self) -> Numbers:
         """Return equal multipliers that add up to 1."""
@@ -162,26 +165,34 @@ class _Movements:
 
     def of(self, weights: Numbers) -> Numbers:
         """Return mu^2(B) for every B."""
-        sums = np.zeros((self._order.max() + 1, 1))
-        sums[self._order, 0] = weights
+        sums, other, product = self._room
+        flat = sums[: self._order.max() + 1]
+        flat.fill(0.0)
+        flat[self._order] = weights
+        columns = 1
         for (size, split, without, own), levels in zip(self._falling, self._levels, strict=True):
-            found = np.zeros((size, sums.shape[1], 2))
-            found[without] = sums[:split, :, None]
+            before = sums[: flat.size].reshape(-1, columns)
+            found = other[: 2 * size * columns].reshape(size, columns, 2)
+            if split < size:
+                found.fill(0.0)
+            found[without] = before[:split, :, None]
             # At odd places B contains the attribute, too: (1 - 1/n) (-1/(n - 1)) = -1/n.
-            found[own, :, 0] += (1 - 1 / levels) * sums[split:]
-            found[own, :, 1] -= sums[split:] / levels
-            sums = found.reshape(size, -1)
-        return np.asarray(2 * float(weights @ self._factors) - 2 * sums[0])
+            part = product[: before[split:].size].reshape(-1, columns)
+            found[own, :, 0] += np.multiply(before[split:], 1 - 1 / levels, out=part)
+            found[own, :, 1] -= np.divide(before[split:], levels, out=part)
+            flat, columns = found.reshape(-1), 2 * columns
+            sums, other = other, sums
+        return np.asarray(2 * float(weights @ self._factors) - 2 * flat[:columns])
 
     def costs(self, multipliers: Numbers) -> Numbers:
         """Return the derivative of the weighted sum of mu^2(B) by each precision. The multipliers are the weights."""
-        sums = multipliers[None]
+        sums, (to, other, product) = multipliers[None], self._room
         for (size, even, odd, some, others), levels in zip(self._rising, self._levels, strict=True):
             pairs = sums.reshape(len(sums), 2, -1)
-            found = np.empty((size, pairs.shape[2]))
+            found = to[: size * pairs.shape[2]].reshape(size, -1)
             found[even] = pairs[some, 0] + pairs[some, 1]
             found[odd] = (1 - 1 / levels) * pairs[others, 0] - pairs[others, 1] / levels
-            sums = found
+            sums, to, other = found, other, to
         return np.asarray(2 * float(multipliers.sum()) * self._factors - 2 * sums[self._order, 0])
 
 

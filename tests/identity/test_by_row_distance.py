@@ -6,9 +6,10 @@ import math
 
 import numpy as np
 import pytest
+from scipy import stats
 
 from dpstats.errors import InvalidParameter
-from dpstats.identity import RowDistanceTest
+from dpstats.identity import RowDistanceTest, by_row_distance
 from dpstats.privacy import PrivacyBudget, zcdp_epsilon
 from dpstats.privacy.events import ZCDP
 
@@ -95,3 +96,27 @@ def test_the_summary_says_what_is_tested_and_what_is_not() -> None:
     text = " ".join(str(result.summary()).split())
     assert "whole distribution of the rows, not only its mean" in text
     assert "To test the mean alone, use ClippedMean(...).fit(X).test(value=...)" in text
+
+
+@pytest.mark.parametrize("options", [{}, {"rows": "sign"}, {"null": "product"}])
+def test_null_datasets_that_share_products_have_the_law_of_separate_ones(options: dict, monkeypatch) -> None:
+    test = RowDistanceTest(**options)
+    plan, generator = test.plan(200, 8), np.random.default_rng(0)
+    separate = test._draw(plan, 1500, generator, 0.0)
+    monkeypatch.setattr(by_row_distance, "SHARED_ROWS", 200)
+    shared = np.concatenate([test._draw(plan, 50, generator, 0.0) for _ in range(60)])
+    assert stats.ks_2samp(separate[:, 0], shared[:, 0]).pvalue > 0.001
+    # Blocks differ by as much as samples of independent datasets: the products are nearly the same in all.
+    over = (shared.reshape(60, 50) > np.quantile(separate, 0.9)).mean(axis=1)
+    share = over.mean()
+    assert over.var(ddof=1) * 50 / (share * (1 - share)) < stats.chi2(59).ppf(0.999) / 59
+
+
+def test_only_symmetric_nulls_of_many_rows_share_products() -> None:
+    def seconds(n: int, **options: object) -> float:
+        test = RowDistanceTest(**options)
+        plan = test.plan(n, 20)
+        return test._null_seconds(n, 20, plan.design) / test._seconds(n, 20, plan.design)
+
+    assert seconds(999) == seconds(2000, null="product", mean=0.5) == 1
+    assert seconds(2000) < 0.2 and seconds(2000, null="product") < 0.2

@@ -149,6 +149,19 @@ def test_blocks_and_precisions_agree(monkeypatch):
                     assert np.array_equal(row_sums(X, rho, threads=threads), clipped.sum(axis=1))
 
 
+def test_datasets_with_other_signs_share_products(monkeypatch):
+    monkeypatch.setattr(rows, "_TILE_ROWS", 7)
+    monkeypatch.setattr(rows, "_TILE_COLUMNS", 16)
+    rng = np.random.default_rng(2)
+    for n in (0, 1, 7, 40):
+        X = rng.integers(-32, 33, (n, 3))
+        signs = (2 * rng.integers(0, 2, (n, 5)) - 1).astype(np.int8)
+        for threads in (1, 3):
+            found = row_sums(X, 900, threads=threads, signs=signs)
+            expected = [row_sums(X * column[:, None], 900) for column in signs.T]
+            assert np.array_equal(found, np.stack(expected, axis=1))
+
+
 def test_precision_is_chosen_by_the_public_bound():
     # Extreme rows: all products at the bound, so that a wrong choice of precision would show.
     assert rows._dtype(32**2 * 1000, 2024) is np.float32
