@@ -158,8 +158,8 @@ def as_markdown(command: str) -> str:
         "",
         "Data with a unit have one bin a unit and `discrete=True`. Their curves are Kaplan and Meier's, but for the "
         "noise. The others have fewer bins than times. A bin in which all rows of a group have the event has no finite "
-        "hazard, and ratios end before it. Cox's model counts such ties: with the largest ratio, that of waltons, these "
-        "ties make the largest difference.",
+        "hazard, and ratios end before it. Cox's model counts such ties. With the largest ratio, that of waltons, "
+        "they make the largest difference.",
         "",
         "Largest differences: " + ", ".join(f"{key} {value:.3f}" for key, value in worst.items()) + ".",
         "",

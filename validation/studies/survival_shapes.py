@@ -1,6 +1,6 @@
 """Survival by the shape of hazards, of censoring and the number of bins: curves, tests and hazard ratios.
 
-Five curves times three kinds of censoring times 4, 12 and 30 bins, and hazard ratios beside Cox's model on the same rows.
+Five curves times three kinds of censoring times 4, 12 and 30 bins. Hazard ratios are beside Cox's model on these rows.
 
     python validation/studies/survival_shapes.py
     python validation/studies/survival_shapes.py --curves 20 --tests 100 --ratios 20 --no-write
@@ -240,8 +240,8 @@ def as_markdown(curves: int, tests: int, ratios: int, seed: int, command: str) -
     limit = LEAST - errors[0]
     lines += [
         "",
-        f"Cells with a coverage below {LEAST} by more than a standard error, or a worst edge by more than three, beside "
-        "how often the summary warns that most events of a bin are near one end:",
+        f"Cells with a coverage below {LEAST} by more than a standard error, or a worst edge by more than three. "
+        "*warned*: how often the summary warns that most events of a bin are near one end.",
         "",
         "| n | bins | curve | censoring | below | warned |",
         "|---" * 6 + "|",
@@ -260,8 +260,8 @@ def as_markdown(curves: int, tests: int, ratios: int, seed: int, command: str) -
         "",
         "## Steep hazards in four bins",
         "",
-        "In these the shape inside the first bin is far from a straight line, and half of the rows leave. Intervals can "
-        "miss: the summary names the bin, and finer edges mend it.",
+        "The shape inside the first bin is far from a straight line, and half of the rows leave. Intervals can miss: "
+        "the summary names the bin, and finer edges mend it.",
         "",
         "| n | ε | curve | censoring | first edge | edges | band | restricted mean | warned |",
         "|---" * 9 + "|",
