@@ -249,7 +249,7 @@ def expectation_gradient(weights: Floats, hazards: Floats) -> Floats:
 LARGEST_LOG_RATIO = 3.0
 """Limits beyond a hazard ratio of 20, or of 1/20, are infinite, or 0."""
 _GRID = np.linspace(-LARGEST_LOG_RATIO, LARGEST_LOG_RATIO, 121)
-_LEAST_AT_RISK = 1.0  # few rows have little weight in the score, so curves need more
+_LEAST_AT_RISK = 0.5  # few rows have little weight in the score, so curves need more
 _MOST_NOISE = 0.5  # relative variance of the weights
 _MOST_GROUPED = 1.0  # cumulative hazard of a bin; few rows remain after a larger one
 _HALVINGS = 40
@@ -271,7 +271,8 @@ class _Stratum:
     def usable(self) -> NDArray[np.bool_]:
         at_risk, effective = self.reference.at_risk[0], self.reference.effective[0]
         least = np.maximum(LEAST_IN_NOISE * self._number_std, _LEAST_AT_RISK)
-        enough = (np.minimum(at_risk, effective) > least) & (effective > self.events)
+        # A bin whose rows all have the event has no hazard: half a row makes the choice certain without noise.
+        enough = (np.minimum(at_risk, effective) > least) & (effective > self.events + 0.5)
         return np.asarray(np.logical_and.accumulate(enough.all(axis=0)))
 
     @cached_property

@@ -119,6 +119,30 @@ def test_values_of_censored_times_and_of_causes_are_declared(
         assert "Private cumulative incidences" in printed and f"{second['estimate'][-1]:.3f}" in printed
 
 
+@pytest.mark.parametrize("words", [("0", " 1 ", "2.0"), ("left", "relapse", "death, other")])
+def test_a_messy_file_with_causes_is_the_same_release(
+    tmp_path: Path, words: tuple[str, ...], capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A byte order mark, line ends of Windows, quotes, blanks beside numbers, and lines inside a note."""
+    codes = np.where(FRAME["arrest"] == 0, 0, 1 + np.arange(800) % 2)
+    expected = PrivateSurvival(horizon=52, bins=13, causes=[1, 2], random_state=1).fit(FRAME["week"], codes)
+    entries = ['"a, ""b""\n of two lines"', ""]
+    lines = ["\ufeffnote,week,arrest"]
+    for i, (week, code) in enumerate(zip(FRAME["week"], codes, strict=True)):
+        word = f'"{words[code]}"' if i % 3 or "," in words[code] else words[code]
+        lines.append(f"{entries[i % 2]}, {week!r} ,{word}")
+    path = tmp_path / "messy.csv"
+    path.write_bytes("\r\n".join([*lines, ""]).encode())
+    declared = ["--censored", words[0], "--cause", ",".join(f'"{word}"' for word in words[1:])]
+    result = json_of(["survival", str(path), *ASKED, *declared, "--seed", "1"], capsys)
+    assert [row["survival"] for row in result["life_table"]] == expected.survival_[1:].tolist()
+    assert result["cumulative_incidences"][1]["estimate"] == expected.cumulative_incidence(2).tolist()
+    # A value in other letters is none of the declared ones, and no message shows it.
+    path.write_bytes("\r\n".join([*lines, "x,3.0,Unknown"]).encode())
+    message = failed(["survival", str(path), *ASKED, *declared, "--seed", "1"], capsys)
+    assert "nknown" not in message and len(message.strip().splitlines()) == 1
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import sys
 from pathlib import Path
 
@@ -10,6 +11,8 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "validation" / "studies"))
 import survival
+import survival_levels
+import survival_shapes
 
 
 @pytest.mark.parametrize(
@@ -99,3 +102,25 @@ def test_the_page_has_all_its_parts(monkeypatch: pytest.MonkeyPatch) -> None:
         "| exponential, 30% censored | 500",
     ):
         assert words in page
+
+
+@pytest.mark.parametrize("arms", [(0.5, 0.5), (0.5, 0.3, 0.2)])
+def test_a_cell_of_levels_gives_three_rates(arms: tuple[float, ...]) -> None:
+    cell = survival_levels.steep_cells()[0]
+    cell = dataclasses.replace(cell, shares=arms)
+    assert all(rate <= 0.2 for rate in survival_levels.rates(cell, 60, 0))
+
+
+@pytest.mark.parametrize("curve", survival_shapes.STEEP)
+def test_where_a_straight_line_is_not_the_shape_the_output_says_so(curve: str) -> None:
+    hazard, staying = survival_shapes.STEEP[curve], [survival_shapes.HALVED["half early"]]
+    cell = survival_shapes.Cell(curve, 5000, 1.0, 4, (1.0,), hazard, staying)
+    assert survival_shapes.curves_of(cell, 40, 0)["warned"] > 0.9
+    straight = dataclasses.replace(cell, hazard=survival_shapes.CURVES["constant"])
+    found = survival_shapes.curves_of(straight, 40, 0)
+    assert found["warned"] < 0.2 and found["edges"] > 0.88 and found["first edge"] > 0.8
+
+
+def test_hazard_ratios_are_nearly_as_short_as_those_of_cox() -> None:
+    row = survival_shapes.ratio_row(survival_shapes.RATIOS[0], 30, 0).split(" | ")
+    assert float(row[6]) >= 0.8 and 1 < float(row[7]) < 1.1

@@ -77,7 +77,8 @@ class Datasets:
             counts[..., start : start + m * PLACES].reshape(datasets, K, m, PLACES).astype(float)
             for start in (0, m * PLACES)
         )
-        self.events, self.left, self.beyond = events.sum(axis=3), left, counts[..., -1].astype(float)
+        self.fine, self.events, self.left = events, events.sum(axis=3), left
+        self.beyond = counts[..., -1].astype(float)
         passed = left @ _U
         edges = np.zeros((datasets, K, m + 1))
         edges[..., :-1] += left.sum(axis=3) - passed
@@ -96,14 +97,26 @@ class Datasets:
             sums = np.hstack([sums, positions.reshape(len(sums), -1)])
         return sums + self._noise(plan.table_stage, sums.shape)
 
+    def _given(self) -> dict[str, Any]:
+        cell = self.cell
+        several = len(cell.shares) > 1
+        return {
+            "groups": range(len(cell.shares)) if several else None,
+            "unknown": "error",
+            "horizon": 1.0,
+            "bins": cell.bins,
+            "epsilon": cell.epsilon,
+        }
+
+    def released(self, plan: Any) -> tuple[Floats, Floats | None]:
+        """Return the cells and positions that a plan releases of each dataset."""
+        return plan.estimate_cells(self._release(plan, self.positions))
+
     def references(self) -> tuple[Reference, Callable[[int], Reference]]:
         """Return the reference of a released table of all datasets, and a function for the first two arms of one."""
         cell = self.cell
-        model = PrivateSurvival(
-            groups=range(len(cell.shares)), horizon=1.0, bins=cell.bins, epsilon=cell.epsilon
-        )
-        plan = model.plan(cell.n)
-        cells, positions = plan.estimate_cells(self._release(plan, self.positions))
+        plan = PrivateSurvival(**self._given()).plan(cell.n)
+        cells, positions = self.released(plan)
 
         def made(rows: slice, arms: int) -> Reference:
             placed = None if positions is None else positions[rows, :arms]
@@ -114,7 +127,7 @@ class Datasets:
     def two_stages(self) -> Floats:
         """Return the p-values of `LogRankTest`."""
         cell, K = self.cell, len(self.cell.shares)
-        plan = LogRankTest(groups=range(K), horizon=1.0, bins=cell.bins, epsilon=cell.epsilon).plan(cell.n)
+        plan = LogRankTest(**self._given()).plan(cell.n)
         reference = plan.reference(self._release(plan, self.positions.sum(axis=1)))
         residuals, heights, weights = plan.residuals(reference), reference.heights, reference.weights
         sums = (self.events * (weights - heights[:, 1:])[:, None]).sum(axis=2) - self.beyond * heights[:, -1:]
@@ -201,7 +214,7 @@ def draw_cell(draw: np.random.Generator) -> Cell:
     )
 
 
-def _bathtub(x: Floats) -> Floats:
+def bathtub(x: Floats) -> Floats:
     return 0.35 * (1 - np.exp(-x / 0.05)) + 0.1 * x + 0.6 * np.maximum(x - 0.7, 0)
 
 
@@ -210,7 +223,7 @@ def steep_cells() -> list[Cell]:
     curves: dict[str, Curve] = {
         "Weibull(0.5)": lambda x: -np.log(0.6) * np.sqrt(x),
         "Weibull(2)": lambda x: -np.log(0.4) * x**2,
-        "bathtub": _bathtub,
+        "bathtub": bathtub,
         "late": lambda x: 1.2 * np.maximum(x - 0.4, 0),
     }
     staying: list[Curve] = [

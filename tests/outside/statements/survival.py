@@ -99,9 +99,8 @@ class Arms:
             inside = arms == g
             count = int(inside.sum())
             reached = draw.exponential(size=count)
-            # The first time at which the hazard is reached; a plateau has none.
-            growing = np.append(True, np.diff(hazard) > 0)
-            times[inside] = np.interp(reached, hazard[growing], GRID[growing], right=np.inf)
+            # A plateau has no events: a hazard that grows by next to nothing there has an inverse.
+            times[inside] = np.interp(reached, hazard + 1e-12 * GRID, GRID, right=np.inf)
             left[inside] = self.censoring[g](draw, count)
         if self.days:
             times, left = (np.ceil(each * self.days) / self.days for each in (times, left))

@@ -1,0 +1,329 @@
+"""Survival by the shape of hazards, of censoring and the number of bins: curves, tests and hazard ratios.
+
+Five curves times three kinds of censoring times 4, 12 and 30 bins. Hazard ratios are beside Cox's model on these rows.
+
+    python validation/studies/survival_shapes.py
+    python validation/studies/survival_shapes.py --curves 20 --tests 100 --ratios 20 --no-write
+"""
+
+from __future__ import annotations
+
+import argparse
+import time
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+from survival_levels import Cell, Curve, Datasets, bathtub
+
+import dpstats
+from dpstats.survival import PrivateSurvival
+from dpstats.survival.curves import (
+    CROWDED,
+    PlacedCurves,
+    critical_values,
+    limits,
+    monotone,
+    shaped_time_limits,
+    time_limits,
+)
+from dpstats.survival.hazard_ratios import HazardRatio
+from dpstats.survival.table import Area, table_log_rank
+
+RESULTS = Path(__file__).resolve().parents[1] / "results" / "survival_shapes.md"
+DRAWS, LEVEL, NORMAL = 1000, 0.95, 1.959964
+LEAST, MOST = 0.93, 0.065
+Floats = NDArray[np.float64]
+
+CURVES: dict[str, Curve] = {
+    "constant": lambda x: -np.log(0.5) * x,
+    "Weibull(0.5)": lambda x: -np.log(0.5) * np.sqrt(x),
+    "Weibull(2)": lambda x: -np.log(0.4) * x**2,
+    "bathtub": bathtub,
+    "late": lambda x: 1.2 * np.maximum(x - 0.4, 0),
+}
+"""Cumulative hazards up to the horizon, which is 1."""
+CENSORING: dict[str, Curve] = {
+    "steady": lambda x: np.exp(-2.03 * x),
+    "uniform": lambda x: 1 - 0.52 * x,
+    "visits": lambda x: np.exp(-0.2 * x) * 0.75 ** np.clip(np.floor((x - 0.004) * 4), 0, 3),
+}
+"""Proportions that have not left: half a year on average, up to two years, or a quarter just after each quarter."""
+STEEP: dict[str, Curve] = {
+    "bathtub": bathtub,
+    "steep bathtub": lambda x: 0.5 * (1 - np.exp(-x / 0.03)) + 0.05 * x + 0.8 * np.maximum(x - 0.8, 0),
+}
+HALVED: dict[str, Curve] = {
+    "steady": CENSORING["steady"],
+    "half at 0.1": lambda x: np.where(x > 0.1, 0.5, 1.0) * np.exp(-0.2 * x),
+    "half early": lambda x: 0.5 + 0.5 * np.exp(-8 * x),
+}
+"""Hazards that fall fast inside the first of four bins, and half of the rows leave."""
+OF_STEEP = ((1000, 1.0), (5000, 1.0), (20_000, 0.5), (20_000, 3.0))
+SIZES = ((1000, 1.0), (5000, 1.0), (20_000, 1.0))
+BINS = (4, 12, 30)
+MEASURES = ("first edge", "edges", "worst edge", "band", "restricted mean", "median")
+TESTS = ("table", "`LogRankTest`")
+
+
+def _light(x: Floats) -> Floats:
+    return np.exp(-0.3 * x)
+
+
+def curves_of(cell: Cell, datasets: int, seed: int) -> dict[str, float]:
+    """Return coverages of what a table says of one group, and how often its output warns of crowded bins."""
+    drawn = Datasets(cell, datasets, seed)
+    edges = np.linspace(0, 1, cell.bins + 1)
+    plan = PrivateSurvival(horizon=1.0, bins=cell.bins, epsilon=cell.epsilon).plan(cell.n)
+    cells, positions = drawn.released(plan)
+    curves = plan.curves(cells[:, 0], None if positions is None else positions[:, 0])
+    pointwise, band = critical_values(curves, plan.cell_noise[:DRAWS], LEVEL)
+    low, high = limits(curves, pointwise)
+    truth = np.exp(-cell.hazard(edges[1:]))
+    enough = curves.all_events.mean(axis=0).cumsum() >= 5
+    held = (low <= truth + 1e-12) & (truth <= high + 1e-12)
+    band_low, band_high = monotone(*limits(curves, band))
+    area = Area.compute(curves, edges, 1.0, discrete=False)
+    grid = np.linspace(0, 1, 200_001)
+    mean = np.trapezoid(np.exp(-cell.hazard(grid)), dx=grid[1])
+    half = NORMAL * np.sqrt(area.variance) + np.abs(area.grid)
+    reached = area.reached
+    found = {
+        "first edge": float(held[:, 0].mean()) if enough[0] else np.nan,
+        "edges": float(held[:, enough].mean()),
+        "worst edge": float(held[:, enough].mean(axis=0).min()),
+        "band": float(((band_low <= truth + 1e-12) & (truth <= band_high + 1e-12)).all(axis=1).mean()),
+        "restricted mean": float((np.abs(area.estimate - mean) <= half)[reached].mean()),
+        "median": np.nan,
+        "warned": 0.0,
+    }
+    alive = np.exp(-cell.hazard(grid))
+    if alive[-1] < 0.47:  # a median at the horizon is in no bin
+        middle = grid[np.argmax(alive <= 0.5)]
+        first, last = median_limits(curves, low, high, edges)
+        found["median"] = float(((first <= middle) & (middle <= last)).mean())
+    if isinstance(curves, PlacedCurves):
+        crowded = curves.usable & (np.abs(curves.shapes.slopes) > CROWDED)
+        found["warned"] = float(crowded.any(axis=1).mean())
+    return found
+
+
+def median_limits(curves: PlacedCurves, low: Floats, high: Floats, edges: Floats) -> tuple[Floats, Floats]:
+    """Return limits of the median of each release."""
+    if not isinstance(curves, PlacedCurves):
+        return time_limits(curves, low, high, edges, 0.5, False)
+    ends = []
+    for i in range(len(low)):
+        one = replace(curves, cells=curves.cells[i : i + 1], positions=curves.positions[i : i + 1])
+        ends.append(shaped_time_limits(one, low[i], high[i], edges, 0.5, LEVEL))
+    first, last = np.array(ends).T
+    return first, last
+
+
+def tests_of(cell: Cell, datasets: int, seed: int) -> dict[str, float]:
+    """Return how often tests of equal arms reject, and how often their output warns of crowded bins."""
+    drawn = Datasets(cell, datasets, seed)
+    reference = drawn.references()[0]
+    return {
+        "table": float((table_log_rank(reference)[2] <= 0.05).mean()),
+        "`LogRankTest`": float((drawn.two_stages() <= 0.05).mean()),
+        "warned": float(reference.crowded.any(axis=1).mean()),
+    }
+
+
+# Hazard ratios beside Cox's model
+
+RATIOS: list[tuple[int, float, int, float, float, str, tuple[float, float]]] = [
+    (6500, 1.0, 12, 0.7, 0.5, "constant", (0.6, 0.9)),
+    (6500, 1.0, 12, 0.7, 0.5, "Weibull(0.5)", (1.35, 2.0)),
+    (6500, 1.0, 12, 0.7, 0.5, "late", (0.6, 0.9)),
+    (6500, 1.0, 12, 0.7, 0.5, "Weibull(2)", (0.6, 0.9)),
+    (6500, 1.0, 4, 0.5, 0.5, "Weibull(0.5)", (1.35, 2.0)),
+    (6500, 1.0, 30, 0.7, 0.5, "constant", (0.6, 0.9)),
+    (6500, 1.0, 12, 0.7, 0.2, "constant", (0.6, 0.9)),
+    (2000, 1.0, 12, 0.7, 0.5, "constant", (0.6, 0.9)),
+    (2000, 1.0, 12, 0.7, 0.5, "Weibull(0.5)", (0.6, 0.9)),
+    (2000, 1.0, 8, 0.7, 0.5, "Weibull(2)", (0.6, 0.9)),
+    (2000, 1.0, 12, 0.7, 0.2, "constant", (0.6, 0.9)),
+    (2000, 0.5, 8, 0.6, 0.5, "constant", (0.6, 0.9)),
+    (6500, 0.5, 12, 0.7, 0.5, "constant", (0.6, 0.9)),
+    (6500, 0.5, 12, 0.5, 0.2, "Weibull(0.5)", (0.6, 0.9)),
+    (20_000, 0.5, 12, 0.8, 0.5, "constant", (0.6, 0.9)),
+    (1000, 1.0, 8, 1.5, 0.1, "constant", (0.6, 0.9)),
+]
+"""Rows, epsilon, bins, ratio, share of the second arm, curve of the first arm, and rates of censoring of both."""
+
+
+def cox(drawn: Datasets) -> Floats:
+    """Return standard errors of log hazard ratios of two arms by Cox's model on the rows of each dataset."""
+    datasets = len(drawn.fine)
+    ends = (drawn.fine + drawn.left).reshape(datasets, 2, -1)
+    events = drawn.fine.reshape(datasets, 2, -1)
+    at_risk = ends[..., ::-1].cumsum(axis=2)[..., ::-1] + drawn.beyond[..., None]
+    log_ratio = np.zeros(datasets)
+    information = np.ones(datasets)
+    for _ in range(12):
+        second = np.exp(log_ratio)[:, None] * at_risk[:, 1]
+        share = second / np.maximum(at_risk[:, 0] + second, 1e-9)
+        total = events.sum(axis=1)
+        information = (total * share * (1 - share)).sum(axis=1)
+        log_ratio += (events[:, 1] - total * share).sum(axis=1) / information
+    return np.asarray(1 / np.sqrt(information))
+
+
+def ratio_row(
+    row: tuple[int, float, int, float, float, str, tuple[float, float]], datasets: int, seed: int
+) -> str:
+    """Return a row of the table of hazard ratios."""
+    n, epsilon, bins, ratio, share, curve, rates = row
+    staying: list[Curve] = [lambda x, rate=rate: np.exp(-rate * x) for rate in rates]  # type: ignore[misc]
+    shares = (1 - share, share)
+    cell = Cell(curve, n, epsilon, bins, shares, CURVES[curve], staying, float(np.log(ratio)))
+    drawn = Datasets(cell, datasets, seed, cell.log_ratio)
+    pair = drawn.references()[1]
+    ends = np.array([HazardRatio([pair(k)]).limits((1 - LEVEL) / 2) for k in range(datasets)])
+    held = float(((ends[:, 0] <= cell.log_ratio) & (cell.log_ratio <= ends[:, 1])).mean())
+    widths = (ends[:, 1] - ends[:, 0]) / (2 * NORMAL * cox(drawn))
+    return (
+        f"| {n:,} | {epsilon:g} | {bins} | {ratio:g} | {share:g} | {curve} | {held:.3f} | "
+        f"{np.median(widths):.2f} | {np.quantile(widths, 0.9):.2f} |"
+    )
+
+
+def as_markdown(curves: int, tests: int, ratios: int, seed: int, command: str) -> str:
+    """Run everything, and return the page."""
+    of_curves, of_tests = {}, {}
+    for n, epsilon in SIZES:
+        for bins in BINS:
+            for shape, hazard in CURVES.items():
+                for kind, staying in CENSORING.items():
+                    key, own = (n, bins, shape, kind), seed + 1000 * len(of_curves)
+                    one = Cell(shape, n, epsilon, bins, (1.0,), hazard, [staying])
+                    of_curves[key] = curves_of(one, curves, own)
+                    two = Cell(shape, n, epsilon, bins, (0.5, 0.5), hazard, [staying, _light])
+                    of_tests[key] = tests_of(two, tests, own + 1)
+    errors = [np.sqrt(0.05 * 0.95 / count) for count in (curves, tests, ratios)]
+    lines = [
+        "# Survival by shape of the hazard, censoring and bins",
+        "",
+        f"{time.strftime('%Y-%m-%d')}, dpstats {dpstats.__version__}, numpy {np.__version__}; simulated noise. "
+        f"{curves} datasets a cell for curves, {tests} for tests, {ratios} for hazard ratios; one standard error of a "
+        f"rate is {errors[0]:.3f}, {errors[1]:.3f} and {errors[2]:.3f}.",
+        "",
+        f"    {command}",
+        "",
+        f"Cells are five curves ({', '.join(CURVES)}) times three kinds of censoring: {', '.join(CENSORING)}. "
+        "With *visits* a quarter of the rows leave just after each quarter of the horizon.",
+        "",
+        "## Curves of one group, ε = 1",
+        "",
+        "Coverage of 95% intervals over the 15 cells: the smallest, and the mean. *Edges* is the mean over edges with "
+        "five expected events, and *worst edge* the smallest of these, which chance lowers by about two standard "
+        "errors.",
+        "",
+        f"| n | bins | {' | '.join(MEASURES)} |",
+        "|---" * (2 + len(MEASURES)) + "|",
+    ]
+
+    def part(
+        found: dict[tuple[int, int, str, str], dict[str, float]], n: int, bins: int, name: str
+    ) -> Floats:
+        values = np.array([each[name] for key, each in found.items() if key[:2] == (n, bins)])
+        return values[np.isfinite(values)]
+
+    for n, _ in SIZES:
+        for bins in BINS:
+            values = [part(of_curves, n, bins, name) for name in MEASURES]
+            inner = " | ".join(f"{each.min():.3f}, {each.mean():.3f}" for each in values)
+            lines.append(f"| {n:,} | {bins} | {inner} |")
+    limit = LEAST - errors[0]
+    lines += [
+        "",
+        f"Cells with a coverage below {LEAST} by more than a standard error, or a worst edge by more than three. "
+        "*warned*: how often the summary warns that most events of a bin are near one end.",
+        "",
+        "| n | bins | curve | censoring | below | warned |",
+        "|---" * 6 + "|",
+    ]
+    for (n, bins, shape, kind), found in of_curves.items():
+        below = [
+            f"{name} {found[name]:.3f}"
+            for name in MEASURES
+            if found[name] < (limit - 2 * errors[0] if name == "worst edge" else limit)
+        ]
+        if below:
+            lines.append(
+                f"| {n:,} | {bins} | {shape} | {kind} | {', '.join(below)} | {found['warned']:.2f} |"
+            )
+    lines += [
+        "",
+        "## Steep hazards in four bins",
+        "",
+        "The shape inside the first bin is far from a straight line, and half of the rows leave. Intervals can miss: "
+        "the summary names the bin, and finer edges mend it.",
+        "",
+        "| n | ε | curve | censoring | first edge | edges | band | restricted mean | warned |",
+        "|---" * 9 + "|",
+    ]
+    for n, epsilon in OF_STEEP:
+        for shape, hazard in STEEP.items():
+            for kind, staying in HALVED.items():
+                found = curves_of(Cell(shape, n, epsilon, 4, (1.0,), hazard, [staying]), curves, seed)
+                inner = " | ".join(
+                    f"{found[name]:.3f}" for name in ("first edge", "edges", "band", "restricted mean")
+                )
+                lines.append(f"| {n:,} | {epsilon:g} | {shape} | {kind} | {inner} | {found['warned']:.2f} |")
+    lines += [
+        "",
+        "## Log-rank tests of two equal arms, ε = 1",
+        "",
+        "Levels of tests at 0.05 over the 15 cells: the largest, and the mean. Rows of the second arm leave at a "
+        "constant rate of 0.3, and those of the first as the cell says.",
+        "",
+        f"| n | bins | {' | '.join(TESTS)} | cells above {MOST} |",
+        "|---" * (3 + len(TESTS)) + "|",
+    ]
+    for n, _ in SIZES:
+        for bins in BINS:
+            values = [part(of_tests, n, bins, name) for name in TESTS]
+            inner = " | ".join(f"{each.max():.3f}, {each.mean():.3f}" for each in values)
+            above = [
+                f"{key[2]}, {key[3]}: {name} {each[name]:.3f}, warned {each['warned']:.2f}"
+                for key, each in of_tests.items()
+                for name in TESTS
+                if key[:2] == (n, bins) and each[name] > MOST
+            ]
+            lines.append(f"| {n:,} | {bins} | {inner} | {'; '.join(above)} |")
+    lines += [
+        "",
+        "## Hazard ratios beside Cox's model",
+        "",
+        "Coverage of 95% intervals, and their width over that of Cox's model on the same rows: the median, and the "
+        "ninth decile. Rows leave at constant rates, which differ between the arms.",
+        "",
+        "| n | ε | bins | ratio | second arm | curve | coverage | width | 90% |",
+        "|---" * 9 + "|",
+        *(ratio_row(row, ratios, seed + k) for k, row in enumerate(RATIOS)),
+    ]
+    return "\n".join([*lines, ""])
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--curves", type=int, default=300)
+    parser.add_argument("--tests", type=int, default=1000)
+    parser.add_argument("--ratios", type=int, default=400)
+    parser.add_argument("--seed", type=int, default=2026)
+    parser.add_argument("--no-write", action="store_true")
+    options = parser.parse_args()
+    sizes = f"--curves {options.curves} --tests {options.tests} --ratios {options.ratios}"
+    command = f"python validation/studies/survival_shapes.py {sizes} --seed {options.seed}"
+    text = as_markdown(options.curves, options.tests, options.ratios, options.seed, command)
+    print(text)
+    if not options.no_write:
+        RESULTS.write_text(text, encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()
