@@ -36,6 +36,7 @@ from dpstats.means.ellipsoids import join_symmetric, split_symmetric
 from dpstats.privacy.plan import ReleasePlan
 from dpstats.privacy.stages import Block
 from dpstats.release.additive import JointIntegers
+from dpstats.release.noise import MAX_SCALE
 
 Floats = NDArray[np.float64]
 
@@ -64,6 +65,12 @@ _SAFE = 1 + 1e-12
 def coarse_bits(n: int) -> int:
     """Return the bits of a half-width with which sums of n products of four entries stay below 2^62."""
     return min(COARSE, (_SUM_BITS - n.bit_length()) // 4)
+
+
+def laplace_coarse_bits(d: int, n: int, epsilon: float) -> int:
+    """Return the same bits, or fewer with which the Laplace noise of fourths can be drawn."""
+    largest = LAPLACE_NOISE[FOURTHS] * laplace_movement(d, 1) / epsilon
+    return max(1, min(coarse_bits(n), int(math.log2(MAX_SCALE / largest)) // 4))
 
 
 def fine_bits(n: int) -> int:

@@ -18,6 +18,7 @@ from dpstats.covariance.moments import (
     coarse_bits,
     correlation_estimates,
     fine_bits,
+    laplace_coarse_bits,
     moment_integers,
     read_moments,
     unidentified_note,
@@ -155,9 +156,10 @@ class PrivateCovariance(HasEstimates, PrivateEstimator[CovariancePlan]):
         low, high, hard = check_box(self.bounds, self.bounds_are, d)
         if self._policy() == "drop":
             return plan_on_sample(self, n, d)
-        center, half, coarse = low / 2 + high / 2, high / 2 - low / 2, coarse_bits(n)
+        center, half = low / 2 + high / 2, high / 2 - low / 2
 
         def calibrate(delta: float, bits: int) -> CovariancePlan:
+            coarse = coarse_bits(n) if delta else laplace_coarse_bits(d, n, epsilon)
             integers = moment_integers(d, n, bits, coarse, "gaussian" if delta else "laplace")
             return CovariancePlan(
                 additive_stages([integers], epsilon, delta),
