@@ -25,6 +25,7 @@ from dpstats.inference.error_distributions import (
     Limits,
     StatedErrors,
     Tail,
+    normal_laplace_quantiles,
     normal_quantile,
 )
 from dpstats.inference.estimates import Estimates
@@ -35,6 +36,7 @@ from dpstats.means.ellipsoids import join_symmetric, split_symmetric
 from dpstats.privacy.plan import ReleasePlan
 from dpstats.privacy.stages import Block
 from dpstats.release.additive import JointIntegers
+from dpstats.release.noise import MAX_SCALE
 
 Floats = NDArray[np.float64]
 
@@ -49,6 +51,11 @@ MEAN_WEIGHT = 0.15
 HIGHER_WEIGHT = 0.1
 """Squared weight of thirds, and of fourths: only the errors of estimates need them."""
 
+LAPLACE_NOISE = {SUMS: 2.0, PRODUCTS: 1.0, SQUARES: 3.0, THIRDS: 8.0, FOURTHS: 8.0}
+"""Scales of Laplace noise, relative to that of a product above the diagonal; on the diagonal the root of 2 times it."""
+LAPLACE_COLUMN = 1.67
+"""Bound on what a column moves by itself in these units: docs/proofs/covariance.md, Theorem 3."""
+
 FINE, COARSE = 18, 10
 """Bits of a half-width: in sums and products, and in moments of higher order."""
 _SUM_BITS = 62
@@ -58,6 +65,12 @@ _SAFE = 1 + 1e-12
 def coarse_bits(n: int) -> int:
     """Return the bits of a half-width with which sums of n products of four entries stay below 2^62."""
     return min(COARSE, (_SUM_BITS - n.bit_length()) // 4)
+
+
+def laplace_coarse_bits(d: int, n: int, epsilon: float) -> int:
+    """Return the same bits, or fewer with which the Laplace noise of fourths can be drawn."""
+    largest = LAPLACE_NOISE[FOURTHS] * laplace_movement(d, 1) / epsilon
+    return max(1, min(coarse_bits(n), int(math.log2(MAX_SCALE / largest)) // 4))
 
 
 def fine_bits(n: int) -> int:
@@ -75,13 +88,25 @@ def movement(d: int, coarse: int) -> float:
     return (math.sqrt(2) * d * (1 + MEAN_WEIGHT + HIGHER_WEIGHT) + 2 * rounding) * _SAFE
 
 
-def moment_integers(d: int, n: int, bits: int, coarse: int) -> JointIntegers:
-    """Return the blocks of the stage of moments, for n rows of d columns."""
+def laplace_movement(d: int, coarse: int) -> float:
+    """Return the l1 movement of all blocks together by one replaced row, in units of `LAPLACE_NOISE`."""
+    noise, pairs = LAPLACE_NOISE, d * (d - 1) // 2
+    rounding = 2.0 ** -(coarse + 1) * (2 / noise[SUMS] + 4 / (math.sqrt(2) * noise[PRODUCTS]))
+    odd = 4 * pairs * (1 / noise[THIRDS] + 1 / noise[FOURTHS])
+    products = 2 * (d**2 // 4) / noise[PRODUCTS] + pairs / noise[SQUARES]
+    return (d * (LAPLACE_COLUMN + rounding) + products + odd) * _SAFE
+
+
+def moment_integers(d: int, n: int, bits: int, coarse: int, law: str = "gaussian") -> JointIntegers:
+    """Return the blocks of the stage of moments, for n rows of d columns, in the units of their noise."""
     one, two, four = 2.0**bits, 4.0**bits, 16.0**coarse
     higher = math.sqrt(HIGHER_WEIGHT)
     pairs = d * (d - 1) // 2
 
     def block(name: str, size: int, unit: float, weight: float) -> Block:
+        if law == "laplace":
+            weight = 1 / LAPLACE_NOISE[name.split(",")[0]]
+            weight /= math.sqrt(2) if name.endswith(DIAGONAL) and not name.endswith(ABOVE) else 1.0
         return Block(name, size, 1 / unit / n, unit / weight)
 
     root = math.sqrt(2)
@@ -97,6 +122,8 @@ def moment_integers(d: int, n: int, bits: int, coarse: int) -> JointIntegers:
             block(f"{SQUARES}, {ABOVE}", pairs, four, root),
             block(FOURTHS, 2 * pairs, four, higher),
         ]
+    if law == "laplace":
+        return JointIntegers(STAGE, tuple(blocks), laplace_movement(d, coarse), math.inf)
     return JointIntegers(STAGE, tuple(blocks), math.inf, movement(d, coarse))
 
 
@@ -110,6 +137,11 @@ class CovariancePlan(ReleasePlan):
     hard: bool = False  # whether rows lie inside the bounds by nature
     bits: int = FINE  # bits of a half-width in sums and products, and in moments of higher order
     coarse: int = COARSE
+
+    @property
+    def law(self) -> str:
+        """Distribution of the noise: "laplace" or "gaussian"."""
+        return self.stage(STAGE).noise
 
     def expected_error(self, std: float | Floats | None = None) -> float:
         """Return the expected squared Frobenius error of ``covariance_``, for rows that are not clipped.
@@ -239,12 +271,33 @@ def correlation_estimates(
     )
 
 
+def _widths(tail: Tail, error: Floats, laplace: Floats | float) -> Floats:
+    """Return quantiles of errors of a known standard deviation, of which Laplace noise has the part ``laplace``.
+
+    Several noises add up to one with lighter tails than a single Laplace variable and heavier ones than a normal one,
+    so the longer of both quantiles holds.
+    """
+    width = normal_quantile(tail) * error
+    if not np.any(laplace):
+        return np.asarray(width)
+    part = np.minimum(laplace, error)
+    rest = np.sqrt(error**2 - part**2)
+    return np.maximum(width, normal_laplace_quantiles(tail, rest, part / math.sqrt(2)))
+
+
 @dataclass(frozen=True, eq=False)
 class BoundedErrors(StatedErrors, ErrorDistribution):
-    """Normal errors of numbers between public bounds; an infinite error gives both bounds."""
+    """Errors of numbers between public bounds; an infinite error gives both bounds.
+
+    Attributes
+    ----------
+    laplace : array or float
+        Standard deviation of the part of the errors that is Laplace noise. The rest is normal.
+    """
 
     low: Floats
     high: Floats
+    laplace: Floats | float = 0.0
 
     @property
     def start(self) -> Floats:
@@ -256,7 +309,7 @@ class BoundedErrors(StatedErrors, ErrorDistribution):
 
     def limits(self, tail: Tail) -> Limits:
         known = np.isfinite(self.error)
-        width = np.where(known, normal_quantile(tail) * np.where(known, self.error, 0.0), np.inf)
+        width = np.where(known, _widths(tail, np.where(known, self.error, 0.0), self.laplace), np.inf)
         return (
             np.clip(self.estimate - width, self.low, self.high),
             np.clip(self.estimate + width, self.low, self.high),
@@ -265,7 +318,15 @@ class BoundedErrors(StatedErrors, ErrorDistribution):
 
 @dataclass(frozen=True, eq=False)
 class CorrelationErrors(StatedErrors, ErrorDistribution):
-    """Errors of correlations: the wider limit of a normal error and of Fisher's z; [-1, 1] if the error is infinite."""
+    """Errors of correlations: the wider limit of the error and of Fisher's z; [-1, 1] if the error is infinite.
+
+    Attributes
+    ----------
+    laplace : array or float
+        As in `BoundedErrors`.
+    """
+
+    laplace: Floats | float = 0.0
 
     @property
     def box(self) -> Limits:
@@ -275,7 +336,7 @@ class CorrelationErrors(StatedErrors, ErrorDistribution):
     def limits(self, tail: Tail) -> Limits:
         known = np.isfinite(self.error)
         error = np.where(known, self.error, 0.0)
-        width = normal_quantile(tail) * error
+        width = _widths(tail, error, self.laplace)
         most = np.clip(1 - 2 * error, 0.0, _MOST)
         r = np.clip(self.estimate, -most, most)
         z, spread = np.arctanh(r), width / (1 - r**2)
@@ -421,6 +482,18 @@ class CentralMoments:
         return np.clip(np.where(both, self.covariance / np.outer(scale, scale), 0.0), -1.0, 1.0)
 
     @cached_property
+    def correlation_noise(self) -> Floats:
+        """Variances of the noise of ``correlation``."""
+        v = np.where(self.identified, self.variances, 1.0)
+        r, scale = self.correlation, np.outer(v, v)
+        noise = self.noise_variance / scale
+        own = np.diagonal(noise)
+        # The noise of the means moves a covariance and the variances together.
+        shared = 2 * np.outer(self.mean, self.mean) * self.mean_std**2 / np.sqrt(scale)
+        of_noise = noise + r**2 / 4 * (own[:, None] + own) - r * shared * (1 / v[:, None] + 1 / v)
+        return np.asarray(np.maximum(of_noise, 0.0))
+
+    @cached_property
     def correlation_variance(self) -> Floats:
         """Variances of the errors of ``correlation``, sampling and noise; infinite where it is not identified.
 
@@ -429,12 +502,7 @@ class CentralMoments:
         both = self.identified[:, None] & self.identified
         v = np.where(self.identified, self.variances, 1.0)
         r, scale = self.correlation, np.outer(v, v)
-        noise = self.noise_variance / scale
-        own = np.diagonal(noise)
-        # The noise of the means moves a covariance and the variances together.
-        shared = 2 * np.outer(self.mean, self.mean) * self.mean_std**2 / np.sqrt(scale)
         half = r**2 / 4
-        of_noise = noise + half * (own[:, None] + own) - r * shared * (1 / v[:, None] + 1 / v)
         u22 = (self.squared_products + self.unseen_products) / scale
         u31 = self.cubed_products / (v[:, None] * np.sqrt(scale))
         u4 = np.diagonal(self.squared_products) / v**2
@@ -450,4 +518,4 @@ class CentralMoments:
             + r**2 * (u31_std**2 + u31_std.T**2)
         )
         sampling = np.maximum(spread + raise_by, 0.0) / self.n
-        return np.where(both, np.maximum(of_noise, 0.0) + sampling, np.inf)
+        return np.where(both, self.correlation_noise + sampling, np.inf)

@@ -18,11 +18,12 @@ from dpstats.covariance.moments import (
     coarse_bits,
     correlation_estimates,
     fine_bits,
+    laplace_coarse_bits,
     moment_integers,
     read_moments,
     unidentified_note,
 )
-from dpstats.data.parameters import check_integer
+from dpstats.data.parameters import check_integer, check_privacy_parameters
 from dpstats.data.rows import Rows
 from dpstats.errors import refuse
 from dpstats.inference.estimates import Estimates, HasEstimates
@@ -31,7 +32,8 @@ from dpstats.inference.multiple_testing import BONFERRONI
 from dpstats.inference.results import hide_noise, significant
 from dpstats.lattice import check_finite_rows
 from dpstats.lattice.products import finest
-from dpstats.means.ellipsoids import check_box, gaussian_guarantee
+from dpstats.means.ellipsoids import check_box
+from dpstats.privacy.guarantee import PrivacyGuarantee
 from dpstats.release.additive import additive_stages
 from dpstats.release.estimator import PrivateEstimator, parameters, plan_on_sample, state_missing
 from dpstats.release.session import Released
@@ -66,7 +68,10 @@ class PrivateCovariance(HasEstimates, PrivateEstimator[CovariancePlan]):
     epsilon : float, default=1.0
         Privacy parameter. Must be positive.
     delta : float, default=1e-6
-        Privacy parameter, in (0, 1).
+        Privacy parameter, in [0, 1). Zero adds Laplace noise (pure privacy), which grows with the squared number of
+        columns. A positive value adds Laplace or Gaussian noise, whichever is smaller. If it is Laplace noise, as for
+        up to two columns at epsilon = 1, the guarantee has delta = 0. A budget with ``method="gdp"`` or "zcdp" keeps
+        Gaussian noise.
     random_state : None, int or numpy.random.Generator, default=None
         None draws exact noise. Any other value simulates noise: the result is then not private.
     budget : PrivacyBudget, optional
@@ -97,8 +102,8 @@ class PrivateCovariance(HasEstimates, PrivateEstimator[CovariancePlan]):
     Notes
     -----
     **Privacy.** In half-widths a row lies in the box [-1, 1]^d. Its values, their products and the squares of these
-    products move together by at most sqrt(2) (w^2 + d), which the products alone nearly need. The squares cost
-    nothing in addition.
+    products move together by at most sqrt(2) (w^2 + d) in l2, which the products alone nearly need. Under Gaussian
+    noise the squares cost nothing in addition.
 
     **Estimand.** The covariance of the population if its rows were clipped to the bounds. If no row is clipped, it is
     the covariance of the population.
@@ -147,17 +152,18 @@ class PrivateCovariance(HasEstimates, PrivateEstimator[CovariancePlan]):
         """
         n = check_integer("n_samples", n_samples, at_least=2)
         d = check_integer("n_features", n_features, at_least=1)
-        guarantee = gaussian_guarantee(self.epsilon, self.delta)
+        epsilon, delta = check_privacy_parameters(self.epsilon, self.delta)
         low, high, hard = check_box(self.bounds, self.bounds_are, d)
         if self._policy() == "drop":
             return plan_on_sample(self, n, d)
-        center, half, coarse = low / 2 + high / 2, high / 2 - low / 2, coarse_bits(n)
+        center, half = low / 2 + high / 2, high / 2 - low / 2
 
-        def calibrate(bits: int) -> CovariancePlan:
-            integers = moment_integers(d, n, bits, coarse)
+        def calibrate(delta: float, bits: int) -> CovariancePlan:
+            coarse = coarse_bits(n) if delta else laplace_coarse_bits(d, n, epsilon)
+            integers = moment_integers(d, n, bits, coarse, "gaussian" if delta else "laplace")
             return CovariancePlan(
-                additive_stages([integers], guarantee.epsilon, guarantee.delta),
-                guarantee,
+                additive_stages([integers], epsilon, delta),
+                PrivacyGuarantee(epsilon, delta),
                 n,
                 d,
                 center=center,
@@ -167,7 +173,11 @@ class PrivateCovariance(HasEstimates, PrivateEstimator[CovariancePlan]):
                 coarse=coarse,
             )
 
-        return finest(calibrate, fine_bits(n))
+        return self._smaller_noise(
+            lambda delta: finest(lambda bits: calibrate(delta, bits), fine_bits(n)),
+            delta,
+            lambda plan: plan.products_std,
+        )
 
     def _fill(self, d: int) -> Any:
         low, high, _ = check_box(self.bounds, self.bounds_are, d)
@@ -214,7 +224,8 @@ class PrivateCovariance(HasEstimates, PrivateEstimator[CovariancePlan]):
         names, same = self._column_names(), i == j
         unit = plan.half[i] * plan.half[j]
         error = np.sqrt(moments.sampling_variance + moments.noise_variance)[i, j] * unit
-        errors = BoundedErrors(self.covariance_[i, j], error, np.where(same, 0.0, -unit), unit)
+        noise = self.noise_std_[i, j] if plan.law == "laplace" else 0.0
+        errors = BoundedErrors(self.covariance_[i, j], error, np.where(same, 0.0, -unit), unit, noise)
         labels = tuple(names[a] if a == b else f"{names[a]}, {names[b]}" for a, b in zip(i, j, strict=True))
         # A variance is not known where noise leaves nothing of it; a covariance, where its interval holds everything.
         variance = hide_noise(errors.start, self.noise_std_[i, j], 4 * unit / plan.n_samples)
@@ -256,7 +267,10 @@ class PrivateCovariance(HasEstimates, PrivateEstimator[CovariancePlan]):
         moments = CentralMoments.from_release(self._sums, self.plan_)
         i, j = np.triu_indices(d, 1)
         names = self._column_names()
-        errors = CorrelationErrors(moments.correlation[i, j], np.sqrt(moments.correlation_variance[i, j]))
+        noise = np.sqrt(moments.correlation_noise[i, j]) if self.plan_.law == "laplace" else 0.0
+        errors = CorrelationErrors(
+            moments.correlation[i, j], np.sqrt(moments.correlation_variance[i, j]), noise
+        )
         return correlation_estimates(
             names,
             errors,

@@ -46,6 +46,7 @@ from dpstats.groups.ratios import (
     DiscoveredMeansPlan,
     FoundRatio,
     GroupMeansPlan,
+    RatioBesideCounts,
     RatioEstimator,
     discovered_means_plan,
     found_ratio,
@@ -109,9 +110,10 @@ class GroupMeans(RatioEstimator[GroupMeansPlan]):
         equals. Numbers are compared by value; text and bytes are never equal. Rows with an undeclared label, and rows
         without a label, are left out. Declare None to make a group of the rows without a label.
 
-        The word "discover" releases the groups whose noisy count reaches ``plan_.threshold`` (45 rows at the defaults),
+        The word "discover" releases the groups whose noisy count reaches ``plan_.threshold`` (41 rows at the defaults),
         with their labels. Labels are text, numbers, or times without a zone; rows with other entries are left out. The
-        rows must fit in memory, and delta must be positive.
+        rows must fit in memory, and delta must be positive. Laplace noise, as for one column at epsilon = 1, has
+        two parts: 0.4 of epsilon finds the groups, and the rest is for their means.
     by : column name, optional
         Column of a data frame that contains the labels. ``fit(frame)`` then needs no ``y``.
     columns : sequence of column names, optional
@@ -146,7 +148,8 @@ class GroupMeans(RatioEstimator[GroupMeansPlan]):
         Privacy parameter, in [0, 1). Zero adds Laplace noise (pure privacy), which grows with the number of columns.
         A positive value allows Gaussian noise, which grows with its square root. The smaller noise is added. If
         it is Laplace noise, as for up to four columns at epsilon = 1, the guarantee has delta = 0. Groups that are
-        discovered, and adjusted means, need Gaussian noise. So does a budget with ``method="gdp"`` or "zcdp".
+        discovered need a positive delta under either noise. The steps of adjusted means need Gaussian noise, and so
+        does a budget with ``method="gdp"`` or "zcdp".
     random_state : None, int or numpy.random.Generator, default=None
         None draws exact noise. Any other value simulates noise: the result is then not private.
     budget : PrivacyBudget, optional
@@ -292,7 +295,7 @@ class GroupMeans(RatioEstimator[GroupMeansPlan]):
             )
         region = Region.check(self.bounds, self.bounds_are, None, 0.0, d)
         if self._discovers:
-            return discovered_means_plan(region, n, d, epsilon, delta, missing, neighbors)
+            return discovered_means_plan(region, n, d, epsilon, delta, missing, neighbors, self.budget)
         return self._smaller_noise(
             lambda delta: group_means_plan(groups, region, n, d, epsilon, delta, missing, neighbors),
             delta,
@@ -366,7 +369,7 @@ class GroupMeans(RatioEstimator[GroupMeansPlan]):
             if plan.has_private_size:
                 record_size(self, float(self.counts_.sum()), noise.rows.sum(len(self.groups_)))
         self._ratio = ratio
-        self.counts_noise_std_ = noise.count
+        self.counts_noise_std_ = plan.discovery.count_std if self._found is not None else noise.count
         self.means_ = self._known_means()
         self.std_, self.std_noise_std_ = (self.plan_.half * part for part in ratio.spread)
 
@@ -393,9 +396,9 @@ class GroupMeans(RatioEstimator[GroupMeansPlan]):
     # Queries
 
     @property
-    def _found(self) -> FoundRatio | None:
+    def _found(self) -> FoundRatio | RatioBesideCounts | None:
         """Return the ratios of groups that were found, or None if groups were declared."""
-        return self._ratio if isinstance(self._ratio, FoundRatio) else None
+        return self._ratio if isinstance(self._ratio, FoundRatio | RatioBesideCounts) else None
 
     def count_interval(self, confidence_level: float | None = None) -> ConfidenceInterval:
         """Return intervals for the sizes of the groups in these data, each given that the group was found.
@@ -736,7 +739,7 @@ class GroupMeans(RatioEstimator[GroupMeansPlan]):
             ("Estimator", type(self).__name__),
             *self._size_facts(),
             *privacy_facts(self),
-            ("Noise", "Gaussian, exact curve" if self.plan_.target.delta else "Laplace"),
+            ("Noise", self._describe_law()),
             ("Noise of a count", f"sd {self.counts_noise_std_:.3g} {self.privacy_.units}"),
         ]
         found = replace(
@@ -751,6 +754,12 @@ class GroupMeans(RatioEstimator[GroupMeansPlan]):
             notes=[*self._notes(), *hidden_spreads_note(self._all_names(), self.std_)],
         )
         return found.summary(confidence_level)
+
+    def _describe_law(self) -> str:
+        """Return the distribution of the noise as text."""
+        plan: Any = self.plan_
+        is_laplace = plan.has_counts_apart if isinstance(plan, DiscoveredMeansPlan) else not plan.target.delta
+        return "Laplace" if is_laplace else "Gaussian, exact curve"
 
     def _size_facts(self) -> list[tuple[str, str]]:
         d, count = len(self._column_names()), len(self.groups_)

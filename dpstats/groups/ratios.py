@@ -8,7 +8,7 @@ from __future__ import annotations
 import itertools
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, Generic, Protocol, TypeVar
 
@@ -29,8 +29,10 @@ from dpstats.lattice.rounding import rows_that_count
 from dpstats.means.moments import finest
 from dpstats.means.ratio import (
     COUNTS,
-    SQUARES,
-    SUMS,
+    FIRST,
+    LAST,
+    MIDDLE,
+    TOTALS,
     GaussianTotals,
     LaplaceTotals,
     Noise,
@@ -42,9 +44,9 @@ from dpstats.means.ratio import (
 )
 from dpstats.privacy.guarantee import Neighbors, PrivacyGuarantee
 from dpstats.privacy.plan import ReleasePlan
-from dpstats.privacy.stages import Discovery, JointStage
+from dpstats.privacy.stages import Discovery, JointStage, KeyCounts
 from dpstats.privacy.stages.selection import count_keys
-from dpstats.release.additive import discovery_stage
+from dpstats.release.additive import count_discovery, discovery_stage, smaller_of
 from dpstats.release.estimator import PrivateEstimator
 
 # Plans
@@ -296,9 +298,9 @@ class DiscoveredMeansPlan(GroupMeansPlan):
     >>> from dpstats.groups import GroupMeans
     >>> plan = GroupMeans(groups="discover", bounds=(0, 1)).plan(10_000, 1)
     >>> round(plan.threshold, 1)
-    45.0
+    41.0
     >>> round(plan.expected_groups([20, 50, 500]), 1)
-    1.7
+    1.9
     """
 
     @property
@@ -313,9 +315,21 @@ class DiscoveredMeansPlan(GroupMeansPlan):
         """The least noisy count of a released group, in rows."""
         return self.discovery.threshold
 
-    def make_totals(self, n_groups: int) -> GaussianTotals:
+    def make_totals(self, n_groups: int) -> GaussianTotals | LaplaceTotals:
         """Return the totals of a number of groups."""
-        return GaussianTotals(n_groups, self.n_features, self.lattice.bits, self.target.neighbors)
+        return replace(self.totals, n_groups=n_groups)
+
+    @property
+    def has_counts_apart(self) -> bool:
+        """Whether groups are found by counts with Laplace noise of their own."""
+        return isinstance(self.discovery, KeyCounts)
+
+    @property
+    def cautions(self) -> list[tuple[str, str]]:
+        if not self.has_counts_apart:
+            return super().cautions
+        words = "Laplace, smaller in the sums than Gaussian noise of the same guarantee"
+        return [*super().cautions, ("Noise chosen", words)]
 
     def expected_groups(self, sizes: Any) -> float:
         """Return the expected number of released groups, for groups of these sizes.
@@ -338,10 +352,21 @@ class DiscoveredMeansPlan(GroupMeansPlan):
         ]
 
 
+COUNTS_SHARE = 0.4
+"""Fraction of epsilon for counts apart: groups are then found at no higher a threshold than under Gaussian noise."""
+
+
 def discovered_means_plan(
-    region: Region, n: int | None, d: int, epsilon: float, delta: float, missing: str, neighbors: Neighbors
+    region: Region,
+    n: int | None,
+    d: int,
+    epsilon: float,
+    delta: float,
+    missing: str,
+    neighbors: Neighbors,
+    budget: Any = None,
 ) -> DiscoveredMeansPlan:
-    """Return the plan of releasing the totals of undeclared groups of n rows."""
+    """Return the plan of releasing the totals of undeclared groups of n rows, with the smaller noise of the sums."""
     if delta == 0:
         raise refuse(
             "delta",
@@ -350,15 +375,21 @@ def discovered_means_plan(
             remedy="Declare the groups, or give delta=1e-6 for example.",
         )
 
-    def build(bits: int) -> DiscoveredMeansPlan:
+    target, keys = PrivacyGuarantee(epsilon, delta, neighbors), count_keys(neighbors)
+
+    def build(bits: int, kind: type[GaussianTotals] | type[LaplaceTotals]) -> DiscoveredMeansPlan:
         lattice = BoxLattice.build(
             region.clip, region.center, d, common=False, bits=bits, ends=(region.low, region.high)
         )
-        totals = GaussianTotals(count_keys(neighbors), d, bits, neighbors)
-        stage = discovery_stage(totals.integers(), 1 << bits, epsilon, delta, neighbors)
+        totals = kind(keys, d, bits, neighbors)
+        stage: Discovery
+        if isinstance(totals, GaussianTotals):
+            stage = discovery_stage(totals.integers(), 1 << bits, epsilon, delta, neighbors)
+        else:
+            stage = count_discovery(TOTALS, COUNTS, target, bits, totals.integers(), COUNTS_SHARE)
         return DiscoveredMeansPlan(
             (stage,),
-            PrivacyGuarantee(epsilon, delta, neighbors),
+            target,
             n,
             d,
             groups=(),
@@ -368,7 +399,12 @@ def discovered_means_plan(
             missing=missing,
         )
 
-    return finest(build)
+    return smaller_of(
+        finest(lambda bits: build(bits, GaussianTotals)),
+        lambda: finest(lambda bits: build(bits, LaplaceTotals)),
+        lambda plan: plan.totals_noise.total,
+        budget,
+    )
 
 
 def labeled_totals(table: Table, plan: DiscoveredMeansPlan) -> tuple[list[Any], dict[str, NDArray[np.int64]]]:
@@ -381,16 +417,45 @@ def labeled_totals(table: Table, plan: DiscoveredMeansPlan) -> tuple[list[Any], 
     codes = np.fromiter((code.get(label, -1) for label in labels), dtype=np.int64, count=len(labels))
     totals = plan.make_totals(len(found))
     sums = group_sums(table.X, codes, plan.lattice, totals, plan.missing)
-    widths = {COUNTS: 1, SUMS: plan.n_features, SQUARES: plan.n_features}
-    return found, {name: sums[name].reshape(len(found), width) for name, width in widths.items()}
+    by_group = {
+        name: each.reshape(len(found), each.size // max(len(found), 1)) for name, each in sums.items()
+    }
+    if plan.has_counts_apart:
+        # The three shares of an entry add up to one row.
+        by_group[COUNTS] = sum(by_group[name][:, :1] for name in (FIRST, MIDDLE, LAST))  # type: ignore[assignment]
+    return found, by_group
 
 
-def found_ratio(released: Mapping[str, Any], plan: DiscoveredMeansPlan) -> FoundRatio:
+def found_ratio(released: Mapping[str, Any], plan: DiscoveredMeansPlan) -> FoundRatio | RatioBesideCounts:
     """Return the ratios of the released totals of the groups that were found."""
     totals = plan.make_totals(len(released["labels"]))
-    flat = {name: np.ravel(released[name]) for name in (COUNTS, SUMS, SQUARES)}
+    flat = {block.name: np.ravel(released[block.name]) for block in plan.discovery.blocks}
     known = totals.ratio(flat, plan.totals_noise)
-    return FoundRatio(known.T, known.N, known.Q, known.X, known.R, known.noise, threshold=plan.threshold)
+    parts = known.T, known.N, known.Q, known.X, known.R, known.noise
+    if not plan.has_counts_apart:
+        return FoundRatio(*parts, threshold=plan.threshold)
+    found = FoundCounts(released[COUNTS], plan.discovery.count_noise, plan.threshold)
+    return RatioBesideCounts(*parts, found=found)
+
+
+@dataclass(frozen=True, eq=False)
+class RatioBesideCounts(Ratio):
+    """Ratios of groups that were found by counts with noise of their own.
+
+    Totals have independent noise. So given that a group was found, they have the distribution of a declared group's.
+
+    Attributes
+    ----------
+    found : FoundCounts
+        The noisy counts, and the sizes that they estimate.
+    """
+
+    found: FoundCounts = field(kw_only=True)
+
+    @property
+    def sizes(self) -> Floats:
+        """The sizes of the groups for which the release has the median noisy count."""
+        return self.found.sizes
 
 
 @dataclass(frozen=True, eq=False)

@@ -133,6 +133,17 @@ def normal_laplace_quantile(tail: float, std: float, scale: float) -> float:
     )
 
 
+def normal_laplace_quantiles(tail: Tail, std: Floats, scale: Floats) -> Floats:
+    """Return x with P(N + L > x) = tail for each entry, for tails of at most one half."""
+    tail, std, scale = np.broadcast_arrays(np.asarray(tail, dtype=np.float64), std, scale)
+    low, high = np.zeros(tail.shape), std * normal_quantile(tail / 2) + scale * np.log(1 / tail)
+    for _ in range(_BITS):
+        middle = (low + high) / 2
+        above = error_tails(middle, std, "laplace", scale) > tail
+        low, high = np.where(above, middle, low), np.where(above, high, middle)
+    return high
+
+
 def half_widths(
     tail: float,  # the probability that an interval leaves on each side
     # Shape (d,). Standard deviation of the sampling error; 0 leaves it out.

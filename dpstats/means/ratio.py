@@ -555,7 +555,8 @@ class LaplaceTotals:
 
     def noise(self, stage: JointStage) -> Noise:
         """Return the noise of T, N and Q, in half-widths: each of the three shares has the same."""
-        scale = float(np.max(stage.noise_scale(stage.blocks[0])))
+        (share,) = (block for block in stage.blocks if block.name == FIRST)
+        scale = float(np.max(stage.noise_scale(share)))
         one, d = 2 * scale**2, self.n_features
         count = math.sqrt(3 * one / d)
         return Noise(

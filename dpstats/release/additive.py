@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from fractions import Fraction
 from typing import Any, TypeVar, overload
 
 import numpy as np
@@ -22,7 +23,7 @@ from dpstats.privacy.gaussian import (
     gaussian_sigma,
     zcdp_rho,
 )
-from dpstats.privacy.guarantee import Neighbors, PrivacyGuarantee, quotient_up
+from dpstats.privacy.guarantee import Neighbors, PrivacyGuarantee, quotient_up, up
 from dpstats.privacy.plan import Plan
 from dpstats.privacy.stages import Block, Discovery, JointStage, KeyCounts, Stage
 from dpstats.privacy.stages.selection import count_keys
@@ -169,16 +170,29 @@ def smaller_noise(
     budget : PrivacyBudget, optional
         A budget that adds up squares keeps Gaussian noise, which it charges less for than for a pure release.
     """
-    asked = make_plan(delta)
-    if delta == 0 or getattr(budget, "method", "basic") in _ADDS_SQUARES:
-        return asked
+    if delta == 0:
+        return make_plan(delta)
+
+    def make_pure() -> Planned:
+        return replace(make_plan(0.0), delta_asked=delta)
+
+    return smaller_of(make_plan(delta), make_pure, noise, budget)
+
+
+def smaller_of(
+    gaussian: Planned,
+    make_laplace: Callable[[], Planned],
+    noise: Callable[[Planned], Any],
+    budget: Any = None,
+) -> Planned:
+    """Return the plan with the smaller noise of two with the same guarantee: see `smaller_noise`."""
+    if getattr(budget, "method", "basic") in _ADDS_SQUARES:
+        return gaussian
     try:
-        pure = make_plan(0.0)
+        laplace = make_laplace()
     except DPStatsError:  # An option, or a lattice, that Laplace noise does not have.
-        return asked
-    if _total_square(noise(pure)) > _total_square(noise(asked)):
-        return asked
-    return replace(pure, delta_asked=delta)
+        return gaussian
+    return gaussian if _total_square(noise(laplace)) > _total_square(noise(gaussian)) else laplace
 
 
 def _total_square(values: Any) -> float:
@@ -299,32 +313,44 @@ def discovery_stage(
     return _lower(Discovery(stage, row_steps, far), (delta - of_noise) * (1 - 1e-9))
 
 
-def count_discovery(name: str, block: str, guarantee: PrivacyGuarantee, bits: int = 30) -> KeyCounts:
+def count_discovery(
+    name: str,
+    block: str,
+    guarantee: PrivacyGuarantee,
+    bits: int = 30,
+    others: JointIntegers | None = None,
+    share: float = 1.0,
+) -> KeyCounts:
     """Return the stage that releases counts of keys at a total of (epsilon, delta). A row has one key.
 
     Parameters
     ----------
     name, block : str
-        Names of the stage and of its only block, the rows of each key.
+        Names of the stage and of its first block, the rows of each key.
     guarantee : PrivacyGuarantee
         delta must be positive. All of it is for the threshold.
     bits : int, default=30
         A row has two to this power of steps.
+    others : JointIntegers, optional
+        Other numbers of the keys that a row can touch, with Laplace noise.
+    share : float, default=1
+        Fraction of epsilon for the counts. The rest is for the other numbers.
     """
     row, keys = 1 << bits, count_keys(guarantee.neighbors)
-    epsilon = min(guarantee.epsilon, LARGEST_EPSILON) * (1 - 2.0**-40)
+    epsilon = min(share * guarantee.epsilon, LARGEST_EPSILON) * (1 - 2.0**-40)
     # A row that is added or removed moves one key, in either direction: both tails have the same cost.
     above = _UPPER_SHARE * epsilon if keys > 1 else epsilon
     below = epsilon - above if keys > 1 else epsilon
     gap = math.inf if above == below else row / (above - below)
-    touched = JointStage(
-        name,
-        "laplace",
-        (Block(block, keys, 1 / row, 1.0),),
-        float(keys * row),
-        row / below,
-        neighbors=guarantee.neighbors,
-    )
+    blocks, moved, scale = [Block(block, keys, 1 / row, 1.0)], float(keys * row), row / below
+    if others is not None:
+        # The unit of the other numbers is such that noise of one scale spends the rest of epsilon on them.
+        unit = quotient_up(others.l1, (guarantee.epsilon - epsilon) * (1 - 2.0**-40)) / scale
+        blocks += [replace(each, unit_steps=unit * each.unit_steps) for each in others.blocks]
+        moved = up(Fraction(moved) + Fraction(others.l1) / Fraction(unit))
+    touched = JointStage(name, "laplace", tuple(blocks), moved, scale, neighbors=guarantee.neighbors)
+    for each in touched.blocks:
+        check_scale(touched.scale_steps(each))
     far = row + 1 + int(_FURTHEST_LOG * row / above)
     return _lower(KeyCounts(touched, row, far, gap), guarantee.delta)
 

@@ -213,9 +213,8 @@ def costs_of(stage: Any) -> list[tuple[str, Any]]:
         one = ("zcdp", ratio**2 / 2) if stage.noise == "gaussian" else ("pure", ratio)
         return [one] * (1 if joint else stage.times)
     if isinstance(stage, KeyCounts):
-        # A key that is left costs the rate above 0, and one that is entered the rate below.
-        scale = stage.touched.scale_steps(stage.counts)
-        epsilon = stage.row_steps * (stage.keys / scale + 1 / stage.gap)
+        # A key that is left costs the rate above 0, and one that is entered the rate below; other numbers add theirs.
+        epsilon = stage.touched.sensitivity / stage.touched.scale + stage.row_steps / stage.gap
         return [("approximate", (pytest.approx(epsilon, rel=1e-12), stage.threshold_delta))]
     if isinstance(stage, Discovery):
         # What the threshold costs is brute-forced in tests/release/test_discovery.py.

@@ -10,7 +10,18 @@ import numpy as np
 import pytest
 
 from dpstats.covariance import PrivateCovariance
-from dpstats.covariance.moments import HIGHER_WEIGHT, MEAN_WEIGHT, STAGE, coarse_bits, fine_bits, movement
+from dpstats.covariance.moments import (
+    DIAGONAL,
+    HIGHER_WEIGHT,
+    LAPLACE_COLUMN,
+    LAPLACE_NOISE,
+    MEAN_WEIGHT,
+    STAGE,
+    coarse_bits,
+    fine_bits,
+    laplace_movement,
+    movement,
+)
 from dpstats.data.rows import Table
 
 
@@ -53,6 +64,50 @@ def test_no_rows_of_a_box_are_further_apart_than_the_theorem_says(d: int) -> Non
         largest = max(distance(x, y, means=means, higher=higher) for x, y in rows[:: 1 + d])
         assert largest <= bound(d, means, higher) * (1 + 1e-12)
         assert largest >= 0.8 * bound(d, means, higher) or means > d / 2 or higher > 0.1
+
+
+def laplace_distance(x: np.ndarray, y: np.ndarray) -> float:
+    """Return how far two rows are apart in l1, in the units of Laplace noise, straight from the definition."""
+    d, root = len(x), math.sqrt(2)
+    above, off = np.triu_indices(d, 1), ~np.eye(d, dtype=bool)
+
+    def of(z: np.ndarray) -> np.ndarray:
+        p = np.outer(z, z)
+        parts = [
+            (z, "sums", 1.0),
+            (z**2, "products", root),
+            (p[above], "products", 1.0),
+            (z**4, "squares of products", root),
+            (p[above] ** 2, "squares of products", 1.0),
+            (np.outer(z**2, z).ravel(), "thirds", 1.0),
+            (np.outer(z**3, z)[off], "fourths", 1.0),
+        ]
+        return np.concatenate([values / (LAPLACE_NOISE[name] * factor) for values, name, factor in parts])
+
+    return float(np.abs(of(x) - of(y)).sum())
+
+
+@pytest.mark.parametrize("d", [1, 2, 3, 6])
+def test_no_rows_are_further_apart_in_l1(d: int) -> None:
+    rng = np.random.default_rng(d)
+    rows = rng.uniform(-1, 1, (6000, 2, d))
+    rows[::2] = np.where(rng.random((3000, 2, d)) < 0.7, np.sign(rows[::2]), rows[::2])
+    largest, most = max(laplace_distance(x, y) for x, y in rows), laplace_movement(d, 10)
+    assert 0.5 * most < largest <= most
+    (stage,) = PrivateCovariance(bounds=(-1.0, 1.0), delta=0.0).plan(1000, d).stages
+    for block in stage.blocks:
+        name = block.name.split(",")[0]
+        factor = math.sqrt(2) if block.name.endswith(f", {DIAGONAL}") else 1.0
+        assert np.max(stage.noise_std(block)) == pytest.approx(
+            LAPLACE_NOISE[name] * factor * most * math.sqrt(2) / 1000, rel=1e-9
+        )
+
+
+def test_what_a_column_moves_by_itself() -> None:
+    u = np.linspace(0, 1, 1001)
+    found = [laplace_distance(np.ones(1), np.array([-each])) for each in u]
+    # The slope is at most 4 in absolute value.
+    assert max(found) + 4 / 2000 <= LAPLACE_COLUMN and np.argmax(found) == 357
 
 
 def test_the_bound_is_attained_and_squares_of_products_are_free() -> None:

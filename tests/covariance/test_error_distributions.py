@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
+import pytest
+from scipy.stats import norm
 
 from dpstats.covariance.moments import BoundedErrors, CorrelationErrors
 
@@ -14,6 +18,14 @@ def test_limits_stay_between_public_ends() -> None:
     low, high = errors.limits(0.025)
     assert low.tolist() == [0, 0] and high.tolist() == [1, 0]
     assert errors.start.tolist() == [0.5, 0]
+
+
+def test_laplace_noise_has_the_longer_of_both_quantiles() -> None:
+    errors = BoundedErrors(np.zeros(2), np.ones(2), np.full(2, -9.0), np.full(2, 9.0), np.array([1.0, 0.0]))
+    for tail in (0.1, 0.025, 0.005):
+        low, high = errors.limits(tail)
+        longest = max(math.log(1 / (2 * tail)) / math.sqrt(2), norm.isf(tail))
+        assert high == pytest.approx([longest, norm.isf(tail)], rel=1e-9) and np.allclose(low, -high)
 
 
 def test_limits_of_correlations_hold_both_kinds() -> None:

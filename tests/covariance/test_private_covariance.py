@@ -145,7 +145,6 @@ def test_a_heat_map_shows_every_pair() -> None:
     [
         ({}, "bounds must be given"),
         ({"bounds": (1, 1)}, "bounds"),
-        ({"bounds": (-1, 1), "delta": 0.0}, "delta must be greater than 0"),
         ({"bounds": (-1, 1), "epsilon": 0.0}, "epsilon"),
         ({"bounds": (-1, 1), "bounds_are": "soft"}, "bounds_are"),
     ],

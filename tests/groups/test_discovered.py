@@ -13,7 +13,7 @@ from dpstats.auditing import check_sensitivity
 from dpstats.errors import BudgetExceeded, InvalidData, InvalidParameter
 from dpstats.groups import GroupMeans
 from dpstats.groups.ratios import FoundRatio, found_ratio
-from dpstats.means.ratio import COUNTS, SQUARES, SUMS, TOTALS, Noise, Ratio, group_sums
+from dpstats.means.ratio import COUNTS, FIRST, LAST, MIDDLE, SQUARES, SUMS, TOTALS, Noise, Ratio, group_sums
 from dpstats.privacy import PrivacyBudget
 from dpstats.release.session import Session
 
@@ -21,13 +21,16 @@ SIZES = {"a": 2000, "b": 700, "c": 90, "d": 20, "e": 1}
 LABELS = np.repeat(list(SIZES), list(SIZES.values()))
 X = np.random.default_rng(0).normal(np.char.str_len(LABELS) * 4.0, 1.0)[:, None].clip(0, 10)
 OPTIONS = {"groups": "discover", "bounds": (0, 10)}
-PLAN = GroupMeans(**OPTIONS).plan(len(X), 1)
-PRIVATE = GroupMeans(**OPTIONS, neighbors="add_or_remove")
+APART = GroupMeans(**OPTIONS).plan(len(X), 1)
+# A budget that adds up squares keeps Gaussian noise.
+GAUSSIAN = {**OPTIONS, "budget": PrivacyBudget(50.0, 1e-3, method="gdp")}
+PLAN = GroupMeans(**GAUSSIAN).plan(len(X), 1)
+PRIVATE = GroupMeans(**GAUSSIAN, neighbors="add_or_remove")
 
 
 @pytest.mark.parametrize("seed", [None, 0])
 def test_large_groups_are_found_and_small_ones_are_not(seed):
-    # A group of 20 rows is found with probability 0.003, one of 90 rows is not with 4e-7.
+    # A group of 20 rows is found with probability 0.0008, one of 90 rows is not with 0.002.
     model = GroupMeans(**OPTIONS, random_state=seed).fit(X, LABELS)
     assert model.groups_[:3] == ("a", "b", "c") and "e" not in model.groups_
     assert np.abs(model.counts_[:3] - [2000, 700, 90]).max() < 6 * model.counts_noise_std_
@@ -38,19 +41,23 @@ def test_large_groups_are_found_and_small_ones_are_not(seed):
 def test_the_threshold_and_its_power_are_those_of_the_plan():
     assert PLAN.threshold <= 45
     assert PLAN.expected_groups([45, 60]) == pytest.approx(0.5 + 0.95, abs=0.01)
+    assert not PLAN.has_counts_apart and APART.has_counts_apart and APART.threshold < PLAN.threshold
+    assert APART.totals_noise.total < 0.8 * PLAN.totals_noise.total
     assert PLAN.expected_groups([0]) == 0.0 and PLAN.expected_groups([1]) < 1e-4
     # More columns do not raise it.
-    assert GroupMeans(**OPTIONS).plan(1000, 30).threshold == pytest.approx(PLAN.threshold, rel=1e-6)
+    assert GroupMeans(**OPTIONS).plan(1000, 30).threshold < 46
+    assert GroupMeans(**GAUSSIAN).plan(1000, 30).threshold == pytest.approx(PLAN.threshold, rel=1e-6)
     # 2,000 draws: the share of a group of 45 rows is within six standard deviations of its probability.
     model = GroupMeans(**OPTIONS)
     rows = np.full((45, 1), 5.0)
     from dpstats.data import Table
 
-    private = model._read(Table(rows, labels=np.full(45, "a", dtype=object)), PLAN)
-    with Session.simulated(PLAN, np.random.default_rng(0), 2000) as session:
-        model._release(private, PLAN, session)
-    found = np.isfinite(session.released[TOTALS][COUNTS]).mean()
-    assert abs(found - PLAN.expected_groups([45])) < 6 * np.sqrt(0.25 / 2000)
+    for plan in (PLAN, APART):
+        private = model._read(Table(rows, labels=np.full(45, "a", dtype=object)), plan)
+        with Session.simulated(plan, np.random.default_rng(0), 2000) as session:
+            model._release(private, plan, session)
+        found = np.isfinite(session.released[TOTALS][COUNTS]).mean()
+        assert abs(found - plan.expected_groups([45])) < 6 * np.sqrt(0.25 / 2000)
 
 
 def test_what_is_found_does_not_depend_on_the_order_of_the_rows_or_on_their_container():
@@ -91,9 +98,17 @@ def test_totals_of_keys_are_those_of_declared_groups():
     expected = group_sums(X, codes, PLAN.lattice, declared.totals)
     from dpstats.data import Table
 
-    labels, sums = GroupMeans(**OPTIONS)._read(Table(X, labels=LABELS.astype(object)), PLAN)[TOTALS]
+    table = Table(X, labels=LABELS.astype(object))
+    labels, sums = GroupMeans(**OPTIONS)._read(table, PLAN)[TOTALS]
     assert labels == list(SIZES) and declared.lattice.bits == PLAN.lattice.bits
     assert all(np.array_equal(sums[name].ravel(), expected[name]) for name in expected)
+    pure = GroupMeans(groups=list(SIZES), bounds=(0, 10), delta=0.0).plan(len(X), 1)
+    expected = group_sums(X, codes, APART.lattice, pure.totals)
+    labels, sums = GroupMeans(**OPTIONS)._read(table, APART)[TOTALS]
+    assert labels == list(SIZES) and pure.lattice.bits == APART.lattice.bits
+    assert all(np.array_equal(sums[name].ravel(), expected[name]) for name in expected)
+    rows = np.array([*SIZES.values()]) << APART.lattice.bits
+    assert np.array_equal(sums[COUNTS].ravel(), rows) and sums.keys() == expected.keys() | {COUNTS}
 
 
 def test_a_private_number_of_rows_has_less_noise_and_is_not_released():
@@ -132,7 +147,7 @@ def test_nothing_that_is_found_is_an_answer():
 def test_what_follows_from_groups_that_were_found():
     model = GroupMeans(**OPTIONS, random_state=0).fit(X, LABELS)
     text = str(model.summary())
-    assert "groups found" in text and "Intervals hold for each" in text and "below 45.0 rows" in text
+    assert "groups found" in text and "Intervals hold for each" in text and "below 41.0 rows" in text
     assert model.difference("a", "b").pvalue[0] > 0.001
     assert model.pairwise(method="holm").pvalue.shape[1:] == (1,)
     low, high = model.count_interval(0.9)
@@ -204,6 +219,19 @@ def releases(size, rows, count=600, seed=0, plan=PLAN):
     return {name: values[:, None] for name, values in released.items()} | {"labels": tuple(range(count))}
 
 
+def releases_apart(size, rows, count=600, seed=0):
+    """Return the same of counts apart, drawn as sessions draw them."""
+    rng = np.random.default_rng(seed)
+    grid = APART.threshold - np.linspace(0, size, 20_001)[::-1]
+    reached = APART.discovery.count_noise.mass(grid[0], grid)
+    y = (1 + rows(rng, (count, size))) / 2
+    shares = {FIRST: (1 - y) ** 2, MIDDLE: 2 * y * (1 - y), LAST: y**2}
+    scale = APART.totals_noise.laplace
+    released = {name: share.sum(axis=1) + rng.laplace(0, scale, count) for name, share in shares.items()}
+    released[COUNTS] = size + np.interp(rng.random(count) * reached[-1], reached, grid)
+    return {name: values[:, None] for name, values in released.items()} | {"labels": tuple(range(count))}
+
+
 ROWS = {
     "constant": (lambda rng, shape: np.full(shape, 0.9), 0.9),
     "skewed": (lambda rng, shape: 2 * rng.random(shape) ** 6 - 1, 2 / 7 - 1),
@@ -211,12 +239,16 @@ ROWS = {
 }
 
 
-@pytest.mark.parametrize("plan", [PLAN, PRIVATE.plan(None, 1)], ids=["public n", "private n"])
+PLANS = {"public n": PLAN, "private n": PRIVATE.plan(None, 1), "counts apart": APART}
+
+
+@pytest.mark.parametrize("plan", PLANS.values(), ids=[*PLANS])
 @pytest.mark.parametrize("size", [5, 45, 200])
 def test_intervals_cover_given_that_a_group_was_found(size, plan):
     # Coverage below 0.92 at a true level of 0.95 has probability 5e-4 in 600 draws, for each of four intervals.
     for name, (rows, mean) in ROWS.items():
-        ratio = found_ratio(releases(size, rows, plan=plan), plan)
+        released = releases_apart(size, rows) if plan is APART else releases(size, rows, plan=plan)
+        ratio = found_ratio(released, plan)
         low, high = ratio.found.limits(0.025)
         assert ((low <= size) & (size <= high)).mean() >= 0.92, name
         assert (np.abs(ratio.score(np.full(ratio.shape, mean))) <= norm.isf(0.025)).mean() >= 0.92, name

@@ -9,7 +9,7 @@ import pytest
 
 from dpstats.errors import InvalidParameter, ScaleOutOfRange
 from dpstats.privacy import Block, JointStage, KeyCounts, Neighbors, Plan, PrivacyGuarantee
-from dpstats.release.additive import count_discovery
+from dpstats.release.additive import JointIntegers, count_discovery
 from dpstats.release.noise import ExactNoise
 from dpstats.release.session import Session
 
@@ -21,6 +21,19 @@ def stage_for(scale, gap, row_steps, threshold, neighbors=REPLACED):
     blocks = (Block("rows", keys, 1 / row_steps, 1.0),)
     touched = JointStage("keys", "laplace", blocks, float(keys * row_steps), scale, neighbors=neighbors)
     return KeyCounts(touched, row_steps, threshold, gap)
+
+
+def test_other_numbers_get_the_rest_of_epsilon_and_no_other_threshold():
+    guarantee = PrivacyGuarantee(2.0, 1e-6)
+    others = JointIntegers("keys", (Block("shares", 6, 2.0**-20, 1.0),), 2.0**21, math.inf)
+    stage = count_discovery("keys", "rows", guarantee, 20, others, 0.25)
+    alone = count_discovery("keys", "rows", PrivacyGuarantee(0.5, 1e-6), 20)
+    assert stage.threshold_steps == alone.threshold_steps and stage.rates == alone.rates
+    assert 2.0 * (1 - 1e-9) < stage.epsilon <= 2.0 and alone.epsilon <= 0.5
+    # The other numbers have Laplace noise of scale l1/(0.75 epsilon).
+    assert stage.touched.scale_steps(stage.blocks[1]) == pytest.approx(2.0**21 / 1.5, rel=1e-9)
+    with pytest.raises(InvalidParameter, match="other numbers, for each key"):
+        replace(stage, touched=replace(stage.touched, blocks=(stage.counts, Block("odd", 3, 1.0, 1.0))))
 
 
 CASES = [
@@ -146,7 +159,7 @@ def test_what_cannot_be_accounted_for_is_refused():
     for touched in (
         replace(stage.touched, noise="gaussian"),
         replace(stage.touched, neighbors=ADDED),
-        replace(stage.touched, blocks=(*stage.touched.blocks, Block("sums", 2, 1.0, 1.0))),
+        replace(stage.touched, blocks=(*stage.touched.blocks, Block("sums", 3, 1.0, 1.0))),
     ):
         with pytest.raises(InvalidParameter, match="touched must"):
             replace(stage, touched=touched)

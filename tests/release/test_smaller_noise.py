@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from dpstats.covariance import PrivateCovariance
 from dpstats.groups import GroupMeans, MeanPerRow
 from dpstats.means import AdaptiveMean, ClippedMean, PrivateVariance
 from dpstats.mechanisms import Histogram
@@ -52,6 +53,10 @@ FAMILIES: dict[str, Case] = {
     "mean per row": (
         lambda d, **g: MeanPerRow(**unit(d), max_rows=3, **g).plan(1000, d),
         lambda p: np.hypot(p.totals_noise.total, p.totals_noise.count),
+    ),
+    "covariance": (
+        lambda d, **g: PrivateCovariance(**unit(d), **g).plan(1000, d),
+        lambda p: p.products_std,
     ),
     "adaptive mean": (
         lambda d, **g: AdaptiveMean(bound=50.0, std=1.0, tails="variance", **g).plan(5000, d),

@@ -23,9 +23,9 @@ import dpstats
 from dpstats.groups import GroupMeans
 from dpstats.groups.ratios import found_ratio
 from dpstats.inference.discovered_counts import FoundCounts
-from dpstats.means.ratio import COUNTS, SQUARES, SUMS
+from dpstats.means.ratio import COUNTS, FIRST, LAST, MIDDLE, SQUARES, SUMS
 from dpstats.mechanisms import Histogram
-from dpstats.privacy import Neighbors
+from dpstats.privacy import Neighbors, PrivacyBudget
 
 RESULTS = Path(__file__).resolve().parents[1] / "results" / "found_keys.md"
 BUDGETS = ((0.2, 1e-6), (1.0, 1e-6), (1.0, 1e-9), (4.0, 1e-6))
@@ -37,6 +37,8 @@ ROWS = {
     "two values": (lambda rng, shape: np.where(rng.random(shape) < 0.05, 1.0, -1.0), -0.9),
 }
 """Rows between -1 and 1, and their mean."""
+GAUSSIAN = PrivacyBudget(10.0, 1e-3, method="gdp")
+"""A budget that keeps Gaussian noise, as more columns do."""
 
 
 def make_populations() -> dict[str, np.ndarray]:
@@ -71,6 +73,7 @@ def list_stages(epsilon: float, delta: float) -> dict[str, Any]:
         options: dict[str, Any] = {"epsilon": epsilon, "delta": delta, "neighbors": neighbors}
         stages[f"`Histogram`, {words}"] = Histogram("discover", **options)._discovery
         stages[f"`GroupMeans`, {words}"] = make_plan(**options).discovery
+        stages[f"`GroupMeans`, Gaussian, {words}"] = make_plan(**options, budget=GAUSSIAN).discovery
     return stages
 
 
@@ -89,6 +92,14 @@ def draw_counts(stage: Any, size: int, draws: int, rng: np.random.Generator) -> 
 def draw_means(plan: Any, size: int, rows: Any, draws: int, rng: np.random.Generator) -> dict[str, Any]:
     """Return released totals of groups of this size with these rows, given that each was found."""
     noise, drawn = plan.totals_noise, rows(rng, (draws, size))
+    if plan.has_counts_apart:
+        y = (1 + drawn) / 2
+        shares = {FIRST: (1 - y) ** 2, MIDDLE: 2 * y * (1 - y), LAST: y**2}
+        released = {
+            name: share.sum(axis=1) + rng.laplace(0, noise.laplace, draws) for name, share in shares.items()
+        }
+        released[COUNTS] = draw_counts(plan.discovery, size, draws, rng)
+        return {name: values[:, None] for name, values in released.items()} | {"labels": tuple(range(draws))}
     center = noise.square_spread / noise.count**2
     alone = math.sqrt(noise.square**2 - (center * noise.count) ** 2)
     released = {
@@ -110,12 +121,15 @@ def measure_coverage(draws: int, seed: int = 2026) -> dict[str, list[float]]:
             cells.append(float(((low <= size) & (size <= high)).mean()))
     z = norm.isf((1 - LEVEL) / 2)
     for neighbors, words in zip(Neighbors, ("replaced", "added or removed"), strict=True):
-        plan = make_plan(epsilon=1.0, delta=1e-6, neighbors=neighbors)
-        for name, (rows, mean) in ROWS.items():
-            found[f"means, {name}, `GroupMeans`, {words}"] = [
-                float((np.abs(ratio.score(np.full(ratio.shape, mean))) <= z).mean())
-                for ratio in (found_ratio(draw_means(plan, size, rows, draws, rng), plan) for size in SIZES)
-            ]
+        for law, budget in (("", None), (", Gaussian", GAUSSIAN)):
+            plan = make_plan(epsilon=1.0, delta=1e-6, neighbors=neighbors, budget=budget)
+            for name, (rows, mean) in ROWS.items():
+                found[f"means, {name}, `GroupMeans`{law}, {words}"] = [
+                    float((np.abs(ratio.score(np.full(ratio.shape, mean))) <= z).mean())
+                    for ratio in (
+                        found_ratio(draw_means(plan, size, rows, draws, rng), plan) for size in SIZES
+                    )
+                ]
     return found
 
 

@@ -461,15 +461,16 @@ def _tail(z: float) -> float:
 
 @dataclass(frozen=True, slots=True)
 class KeyCounts(Discovery):
-    """Counts of keys that nobody declared. Proof: docs/proofs/discovery.md, Theorem 2.
+    """Counts, and other numbers, of keys that nobody declared, under Laplace noise.
 
     Discrete Laplace noise of the counts is thinned above 0: a draw of x > 0 steps stays with probability
-    exp(-x/``gap``), and is drawn again otherwise. So its upper tail is lighter than its lower one.
+    exp(-x/``gap``), and is drawn again otherwise. So its upper tail is lighter than its lower one. Other blocks have
+    noise that does not depend on which keys are found. Proof: docs/proofs/discovery.md, Theorems 2 and 3.
 
     Attributes
     ----------
     touched, row_steps, threshold_steps
-        As in `Discovery`. The only block is the counts, and the noise is "laplace".
+        As in `Discovery`. The noise is "laplace".
     gap : float
         Scale of the thinning, in steps. Infinite: there is none.
 
@@ -484,8 +485,10 @@ class KeyCounts(Discovery):
     gap: float = math.inf
 
     def __post_init__(self) -> None:
-        if self.touched.noise != "laplace" or len(self.blocks) != 1 or self.counts.size != self.keys:
-            raise refuse("touched", allowed="have Laplace noise, and a count for each key of a row")
+        if self.touched.noise != "laplace":
+            raise refuse("touched", allowed="have Laplace noise")
+        if self.counts.size != self.keys or any(block.size % self.keys for block in self.blocks):
+            raise refuse("touched", allowed="have a count, and other numbers, for each key of a row")
         if not 1 <= self.row_steps < self.threshold_steps:
             raise refuse("row_steps", given=self.row_steps, allowed="at least 1, and below threshold_steps")
         if not self.gap > 0:
@@ -504,9 +507,12 @@ class KeyCounts(Discovery):
 
     @property
     def epsilon(self) -> float:
-        """The cost of the noise. A replaced row pays for a key that it leaves, and for one that it enters."""
+        """The cost of all blocks at the rate below 0, and of a row at what the rate above 0 exceeds it by."""
         above, below = self.rates
-        return up(self.row_steps * (above + below if self.keys > 1 else above))
+        return up(
+            Fraction(self.touched.sensitivity) / Fraction(self.touched.scale)
+            + self.row_steps * (above - below)
+        )
 
     @property
     def event(self) -> Approximate:  # type: ignore[override]
@@ -525,9 +531,14 @@ class KeyCounts(Discovery):
 
     def describe(self, n_candidates: int | None = None) -> str:
         """Return the lines of the stage in a printed plan."""
+        lines = [f"{self.counts.name}: a number, {self.count_noise.words}"]
+        lines += [
+            f"{b.name}: {describe_noise(self.width(b), self.noise, self.touched.noise_scale(b))}"
+            for b in self.blocks[1:]
+        ]
         return (
             f"{self.name}, of each key whose noisy count reaches {self.threshold:.1f} rows:\n    "
-            f"{self.counts.name}: a number, {self.count_noise.words}"
+            + "\n    ".join(lines)
         )
 
     @property

@@ -15,13 +15,15 @@ from dpstats.data.columns import read_labels
 from dpstats.data.rows import Table
 from dpstats.groups import GroupMeans
 from dpstats.means.ratio import TOTALS
-from dpstats.privacy import Discovery, Neighbors, Plan
+from dpstats.privacy import Discovery, KeyCounts, Neighbors, Plan
 from dpstats.release.session import Session
 from registry.entry import Dataset, Draw, Entry, PlantedBug, Understated
 from registry.groups import NOBODY, Pair, pairs_of_rows, rows, staying
 from registry.private_size import labeled_rows
 
 OPTIONS = {"groups": "discover", "bounds": (-1.0, 1.0), "epsilon": 3.0, "delta": 1e-2}
+APART = {**OPTIONS, "delta": 1e-4}
+"""Of one column: counts and shares then have Laplace noise, with a part of epsilon each."""
 KEYS = [0, 1, 2, int(NOBODY)]
 
 
@@ -71,8 +73,10 @@ def log_likelihood(
     found = np.isfinite(counts)
     if key is None:
         return np.where(found, -np.inf, 0.0)
-    scale = stage.touched.scale_steps(stage.counts)
     count, most = float(key[stage.counts.name][0]), stage.threshold_steps
+    if isinstance(stage, KeyCounts):
+        return laplace_log_likelihood(stage, key, released, place)
+    scale = stage.touched.scale_steps(stage.counts)
     total, constant = np.zeros(len(counts)), log_ndtr(most / scale)
     for block in stage.blocks:
         noise = stage.touched.scale_steps(block)
@@ -81,6 +85,23 @@ def log_likelihood(
     total = np.where(counts / stage.counts.spacing - count >= most, -np.inf, total - constant)  # type: ignore[operator]
     hidden = math.log(max(float(ndtr(min(most - count, most) / scale)), 1e-300)) - constant
     return np.where(found, total, hidden)
+
+
+def laplace_log_likelihood(
+    stage: KeyCounts, key: dict[str, np.ndarray], released: Any, place: int
+) -> np.ndarray:
+    """Return the same under Laplace noise, where the noise of a count has a tail on either side."""
+    above, below = map(float, stage.rates)
+    counts, mass = released[stage.counts.name][:, place, 0], stage.count_noise.mass
+    count, most = float(key[stage.counts.name][0]), stage.threshold_steps
+    noise = counts / stage.counts.spacing - count  # type: ignore[operator]
+    total = np.where(noise >= most, -np.inf, np.where(noise > 0, -above * noise, below * noise))
+    for block in stage.blocks[1:]:
+        off = released[block.name][:, place] / np.asarray(block.spacing) - key[block.name]
+        total = total - np.abs(off).sum(axis=1) / stage.touched.scale_steps(block)
+    ends = stage.threshold - count / stage.row_steps, stage.threshold
+    hidden = math.log(float(mass(-np.inf, ends[0])) / float(mass(-np.inf, ends[1])))
+    return np.where(np.isfinite(counts), total, hidden)
 
 
 def likelihood(estimator: Any, pair: Pair) -> Draw:
@@ -119,13 +140,27 @@ class HalfNoise(GroupMeans):
 
 
 class LowThreshold(GroupMeans):
-    """Planted bug: a threshold one and a half standard deviations of the noise lower."""
+    """Planted bug: a threshold that is nearer to one row."""
 
     def plan(self, n_samples: int, n_features: int) -> Any:
         plan = super().plan(n_samples, n_features)
         stage = stage_of(plan)
-        lower = int(1.5 * stage.touched.scale_steps(stage.counts))
-        return replace(plan, stages=(replace(stage, threshold_steps=stage.threshold_steps - lower),))
+        lowered = stage.row_steps + (stage.threshold_steps - stage.row_steps) // 4
+        return replace(plan, stages=(replace(stage, threshold_steps=lowered),))
+
+
+class SharesUnpaid(GroupMeans):
+    """Planted bug: all of epsilon is for the counts, and shares have the noise that half of it pays for."""
+
+    def plan(self, n_samples: int, n_features: int) -> Any:
+        plan = super().plan(n_samples, n_features)
+        stage = stage_of(plan)
+        first, *others = stage.blocks
+        touched = replace(
+            stage.touched,
+            blocks=(first, *(replace(each, unit_steps=each.unit_steps / 2) for each in others)),
+        )
+        return replace(plan, stages=(replace(stage, touched=touched),))
 
 
 class OnlyTheColumns(GroupMeans):
@@ -154,35 +189,39 @@ def public(options: dict[str, Any]) -> Any:
     return fit
 
 
-def alone(added: bool) -> Pair:
+def alone(added: bool, d: int) -> Pair:
     """Return neighbors of which one alone has a key, with one row."""
-    others = [[0.0, 0.0, 1.0]] * 4
-    return rows([0.0, 0.0, 0.0], *others), rows(*[[0.0, 0.0, 1.0]] * (not added), *others)
+    nothing, others = [0.0] * d, [[*[0.0] * d, 1.0]] * 4
+    return rows([*nothing, 0.0], *others), rows(*[[*nothing, 1.0]] * (not added), *others)
 
 
-def crowded(added: bool) -> Pair:
-    """Return neighbors whose row is in a key that is always found."""
-    others = [[0.0, 0.0, 0.0]] * 40
-    return rows([1.0, 1.0, 0.0], *others), rows(*[[-1.0, -1.0, 0.0]] * (not added), *others)
+def crowded(added: bool, d: int) -> Pair:
+    """Return neighbors whose row is in keys that are always found; a replaced row of one column leaves its key."""
+    other = 1.0 if d == 1 else 0.0
+    others = [[*[0.0] * d, label] for label in {0.0, other} for _ in range(40)]
+    return rows([*[1.0] * d, 0.0], *others), rows(*[[*[-1.0] * d, other]] * (not added), *others)
 
 
-def found_entry(neighbors: Neighbors) -> Entry:
+def found_entry(neighbors: Neighbors, apart: bool) -> Entry:
     """Return means of groups that nobody declared."""
     added = neighbors is Neighbors.ADD_OR_REMOVE_ONE
-    options = {**OPTIONS, "neighbors": neighbors}
-    right, pair, pairs = GroupMeans(**options), crowded(added), (labeled_rows if added else pairs_of_rows)(2)
-    few = staying()
-    plan, own = right.plan(len(pair[0]), 2), right.plan(len(few[0]), 2)
+    options, d = {**(APART if apart else OPTIONS), "neighbors": neighbors}, 1 if apart else 2
+    right, pair = GroupMeans(**options), crowded(added, d)
+    pairs, few = (labeled_rows if added else pairs_of_rows)(d), staying(d=d)
+    plan, own = right.plan(len(pair[0]), d), right.plan(len(few[0]), d)
+    assert isinstance(stage_of(plan), KeyCounts) == apart
 
     def steps(data: Dataset) -> list[Steps]:
         return [of_all_keys(right, own, data)]
 
     bugs = [
         ("half the noise", HalfNoise(**options), pair, 20_000),
-        ("a threshold too low", LowThreshold(**options), alone(added), 20_000),
+        ("a threshold too low", LowThreshold(**options), alone(added, d), 60_000 if apart else 20_000),
     ]
+    if apart:
+        bugs.append(("shares that nobody pays for", SharesUnpaid(**options), pair, 20_000))
     return Entry(
-        name=f"means of groups, discovered{', private size' * added}",
+        name=f"means of groups, discovered{', counts apart' * apart}{', private size' * added}",
         covers=GroupMeans,
         proof="discovery.md",
         plan=plan,
@@ -196,13 +235,13 @@ def found_entry(neighbors: Neighbors) -> Entry:
         estimator=right,
         stages=(widened(stage_of(plan)),),
         bugs=tuple(
-            PlantedBug(name, likelihood(made, near), *near, 3.0, 1e-2, trials)
+            PlantedBug(name, likelihood(made, near), *near, options["epsilon"], options["delta"], trials)
             for name, made, near, trials in bugs
         ),
         understated=(
             Understated(
                 "less than a row moves" if added else "a change of the key left out",
-                replace(plan, stages=(widened(stage_of(OnlyTheColumns(**options).plan(len(pair[0]), 2))),)),
+                replace(plan, stages=(widened(stage_of(OnlyTheColumns(**options).plan(len(pair[0]), d))),)),
                 steps,
                 pairs,
             ),
@@ -211,4 +250,5 @@ def found_entry(neighbors: Neighbors) -> Entry:
 
 
 def entries() -> Iterator[Entry]:
-    yield from map(found_entry, Neighbors)
+    for apart in (False, True):
+        yield from (found_entry(neighbors, apart) for neighbors in Neighbors)
