@@ -18,12 +18,11 @@ from dpstats.data import Column, Schema
 from dpstats.data.parameters import check_choice, check_columns
 from dpstats.data.rows import Rows
 from dpstats.data.schema import Categories
-from dpstats.data.undeclared import ABOUT_THE_OTHERS, LEFT_OUT, check_labels, drops_undeclared
+from dpstats.data.undeclared import LEFT_OUT, check_labels, drops_undeclared
 from dpstats.errors import refuse, show
 from dpstats.inference.error_distributions import NormalErrors
 from dpstats.inference.estimates import Estimates, HasEstimates, Test
 from dpstats.inference.multiple_testing import BONFERRONI
-from dpstats.inference.results import with_missing
 from dpstats.lattice import check_finite_rows
 from dpstats.means.adaptive_radii import stage_curves
 from dpstats.means.ellipsoids import (
@@ -516,7 +515,7 @@ class HotellingTest(HasEstimates, EllipsoidEstimator[HotellingPlan]):
             estimate if found.has_both(plan) else np.full(plan.n_features, np.nan),
             error,
             tuple(self._column_names()),
-            self._state_rows(covered),
+            covered if self.missing == "error" else state_missing(plan, covered),
             NormalErrors(estimate, error),
             title="Private Hotelling test",
             header="difference",
@@ -526,15 +525,9 @@ class HotellingTest(HasEstimates, EllipsoidEstimator[HotellingPlan]):
             simulated=self.privacy_.simulated,
         )
 
-    def _state_rows(self, estimand: str) -> str:
-        """Return the estimand with the rows that it is about."""
-        if self.plan_.counted is None or self.missing == "drop":
-            return state_missing(self.plan_, estimand)
-        return with_missing(estimand, ABOUT_THE_OTHERS)
-
     def _notes(self, errors: MeanErrors, found: _Found) -> list[str]:
-        both = self.plan_.two_samples and self.missing == "drop" and drops_undeclared(self.unknown)
-        plan, notes = self.plan_, [LEFT_OUT] * both
+        plan = self.plan_
+        notes = [LEFT_OUT] * (plan.two_samples and drops_undeclared(self.unknown))
         # The smaller sample sets how close to normal a difference is.
         sign = found.products.sign
         rows = plan.n_samples * (1.0 if sign is None else 1 - abs(float(sign)))

@@ -144,7 +144,7 @@ def _middles(n: int, smaller: int, subset: int, count: int, rng: np.random.Gener
     return np.asarray(sums.sum(axis=0), dtype=np.float64)
 
 
-def middle_variance(n: int, smaller: Any, subset: int) -> Any:
+def middle_variance(n: Any, smaller: Any, subset: int) -> Any:
     """Return the variance of the middle rank sum of the smaller of two groups, in half ranks, in the limit."""
     larger = n - smaller
     share = np.minimum(subset, larger) / larger
