@@ -8,7 +8,9 @@ budget <- privacy$PrivacyBudget(epsilon = 1, delta = 0)
 mean <- means$ClippedMean(epsilon = 0.5, bounds = c(0, 100), budget = budget)
 show(mean$plan(50L, 1L)) # what it will release, before any data
 
-invisible(mean$fit(as.matrix(cars["speed"])))
+# A list of columns arrives with every version of reticulate: arrays need one that knows numpy 2.
+rows <- import("pandas")$DataFrame(as.list(cars["speed"]))
+invisible(mean$fit(rows))
 show(mean$summary())
-print(c(mean$confidence_interval()$low, mean$confidence_interval()$high))
+show(mean$confidence_interval())
 show(budget$remaining)

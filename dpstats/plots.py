@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from dpstats.auditing.result import plot_audit
-from dpstats.inference.figures import ESTIMATE, REFERENCE, new_figure, plain
+from dpstats.inference.figures import ESTIMATE, REFERENCE, new_figure, plain, set_title
 from dpstats.inference.results import ConfidenceInterval
 from dpstats.mechanisms.counts import plot_counts, plot_density
 from dpstats.privacy.plan import tradeoff_curve
@@ -63,7 +63,7 @@ def plot_tradeoff(items: Mapping[str, Any], *, title: str = "") -> Figure:
     axis.grid(alpha=0.25)
     axis.legend(fontsize=8, frameon=False)
     if title:
-        axis.set_title(title, fontsize=10)
+        set_title(axis, title)
     return figure
 
 
@@ -123,7 +123,7 @@ def plot_intervals_by_epsilon(
         axis.set_xscale("log")
         axis.set_xticks(list(epsilons), [f"{epsilon:g}" for epsilon in epsilons])
         axis.minorticks_off()
-        axis.set_title(plain(labels[j] if labels else names[j]), fontsize=10)
+        set_title(axis, plain(labels[j] if labels else names[j]))
         if j + across >= len(names):
             axis.set_xlabel("epsilon")
             axis.tick_params(labelbottom=True)

@@ -121,22 +121,48 @@ def test_what_noise_hides_is_a_dash_side_by_side() -> None:
     assert hidden.any() and [cell.startswith("–") for cell in cells] == hidden.tolist()
 
 
-@pytest.mark.skipif(not (shutil.which("tectonic") or shutil.which("pdflatex")), reason="needs LaTeX")
+needs_latex = pytest.mark.skipif(
+    not (shutil.which("tectonic") or shutil.which("pdflatex")), reason="needs LaTeX"
+)
+
+
+def compile_tables(folder: Path, tables: list[str]) -> None:
+    (folder / "a.tex").write_text(document(*tables), encoding="utf-8")
+    once = ["pdflatex", "-halt-on-error", "-interaction=nonstopmode"]
+    command = ["tectonic"] if shutil.which("tectonic") else once
+    done = subprocess.run([*command, "a.tex"], cwd=folder, capture_output=True, check=False)
+    assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-2000:]
+    assert (folder / "a.pdf").stat().st_size > 1000
+
+
+@needs_latex
 def test_tables_compile(tmp_path: Path) -> None:
     tables = [
         side_by_side(FITS).to_latex(label="tab:both"),
         TABLE.to_latex(caption=SPECIAL),
         TABLE.to_latex(),
+        FITS["90 & up"].to_latex(notes=True),
     ]
-    (tmp_path / "a.tex").write_text(document(*tables, FITS["90 & up"].to_latex(notes=True)), encoding="utf-8")
-    command = (
-        ["tectonic"]
-        if shutil.which("tectonic")
-        else ["pdflatex", "-halt-on-error", "-interaction=nonstopmode"]
-    )
-    done = subprocess.run([*command, "a.tex"], cwd=tmp_path, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-2000:]
-    assert (tmp_path / "a.pdf").stat().st_size > 1000
+    compile_tables(tmp_path, tables)
+
+
+@needs_latex
+def test_the_table_of_every_result_compiles(tmp_path: Path) -> None:
+    from tests.nets.calls import ESTIMATORS, fitted
+    from tests.nets.test_forms import RESULTS
+
+    fits = [fitted(name) for name in ESTIMATORS]
+    made = [
+        *fits,
+        *(fit.result_ for fit in fits if hasattr(fit, "result_")),
+        *(make() for make in RESULTS.values()),
+    ]
+    tables = []
+    for number, result in enumerate(one for one in made if hasattr(one, "to_latex")):
+        for more in ({}, {"notes": True}, {"caption": SPECIAL, "label": f"tab:{number}_a"}):
+            tables += [result.to_latex(**more), r"\clearpage"]
+    assert len(tables) > 400
+    compile_tables(tmp_path, tables)
 
 
 @pytest.mark.parametrize(("columns", "width"), [(1, 3.5), (2, 7.2)])

@@ -11,7 +11,7 @@ import pytest
 
 from dpstats.covariance import HotellingTest
 from dpstats.data.undeclared import LEFT_OUT
-from dpstats.errors import InvalidData
+from dpstats.errors import InvalidData, InvalidParameter
 from dpstats.groups import GroupMeans, GroupQuantiles
 from dpstats.mechanisms import Histogram
 from dpstats.ranks import KruskalWallisTest, MannWhitneyTest
@@ -86,21 +86,21 @@ def log_rank(frame: pd.DataFrame, arms: Any, **given: Any) -> Any:
     return made.observed_minus_expected_[:2], made.summary()
 
 
-def mann_whitney(frame: pd.DataFrame, arms: Any, missing: str = "drop") -> Any:
-    made = MannWhitneyTest(groups=arms[:2], n_simulations=99, missing=missing, **SEED)
+def mann_whitney(frame: pd.DataFrame, arms: Any, **given: Any) -> Any:
+    made = MannWhitneyTest(groups=arms[:2], n_simulations=99, **SEED, **given)
     made.fit(frame["score"], frame["arm"])
-    # It is a sample, from which a few rows are left out.
-    return made.statistic_ / made.n_rows_**2, made.result_.summary()
+    # With missing="drop" it is a sample, from which a few rows are left out.
+    return made.statistic_ / getattr(made, "n_rows_", len(DECLARED)) ** 2, made.result_.summary()
 
 
-def kruskal_wallis(frame: pd.DataFrame, arms: Any, missing: str = "drop") -> Any:
-    made = KruskalWallisTest(groups=arms, n_simulations=99, missing=missing, **SEED)
+def kruskal_wallis(frame: pd.DataFrame, arms: Any, **given: Any) -> Any:
+    made = KruskalWallisTest(groups=arms, n_simulations=99, **SEED, **given)
     made.fit(frame["score"], frame["arm"])
-    return made.statistic_ / made.n_rows_**2, made.result_.summary()
+    return made.statistic_ / getattr(made, "n_rows_", len(DECLARED)) ** 2, made.result_.summary()
 
 
-def hotelling(frame: pd.DataFrame, arms: Any, missing: str = "drop") -> Any:
-    made = HotellingTest(groups=arms[:2], bounds=WIDE, missing=missing, **SEED)
+def hotelling(frame: pd.DataFrame, arms: Any, **given: Any) -> Any:
+    made = HotellingTest(groups=arms[:2], bounds=WIDE, **SEED, **given)
     made.fit(frame[["score", "age"]], frame["arm"])
     return made.difference_, made.estimates().summary()
 
@@ -112,9 +112,9 @@ def linear(frame: pd.DataFrame, arms: Any) -> Any:
 
 
 def by_formula(kind: Any, formula: str) -> Release:
-    def release(frame: pd.DataFrame, arms: Any, missing: str = "drop") -> Any:
+    def release(frame: pd.DataFrame, arms: Any, **given: Any) -> Any:
         bounds = {"age": WIDE, "score": WIDE, "better": (0, 1)}
-        made = kind.from_formula(formula, frame, levels={"arm": arms}, bounds=bounds, missing=missing, **SEED)
+        made = kind.from_formula(formula, frame, levels={"arm": arms}, bounds=bounds, **SEED, **given)
         return made.coef_[0], made.summary()
 
     return release
@@ -131,30 +131,31 @@ def sql(select: str) -> Release:
     return release
 
 
-FREE_RELEASES: dict[str, Release] = {
-    "means": means,
-    "adjusted means": adjusted,
-    "quantiles": quantiles,
-    "table": table,
+UNCOUNTED: dict[str, Release] = {
     "histogram": histogram,
-    "survival": survival,
-    "log-rank": log_rank,
     "linear": linear,
-    "counts in SQL": sql("COUNT(*)"),
-    "means in SQL": sql("AVG(score), COUNT(*)"),
-    "medians in SQL": sql("MEDIAN(score)"),
-}
-COUNTED: dict[str, Release] = {
     "Mann-Whitney": mann_whitney,
     "Kruskal-Wallis": kruskal_wallis,
     "Hotelling": hotelling,
     "linear formula": by_formula(PrivateLinearRegression, "score ~ C(arm) + age"),
     "logistic formula": by_formula(PrivateLogisticRegression, "better ~ C(arm) + age"),
 }
-"""Releases that need the number of rows: they leave rows out with ``missing="drop"``, which counts the others."""
-EVERY = FREE_RELEASES | COUNTED
-WITHOUT_COUNTS = ("histogram", *COUNTED, "linear")
 """Releases whose summaries have no counts of groups."""
+EVERY: dict[str, Release] = UNCOUNTED | {
+    "means": means,
+    "adjusted means": adjusted,
+    "quantiles": quantiles,
+    "table": table,
+    "survival": survival,
+    "log-rank": log_rank,
+    "counts in SQL": sql("COUNT(*)"),
+    "means in SQL": sql("AVG(score), COUNT(*)"),
+    "medians in SQL": sql("MEDIAN(score)"),
+}
+REFUSING = [
+    name for name in EVERY if name in (*UNCOUNTED, "table", "survival", "log-rank") and name != "linear"
+]
+DROPPING = [name for name in UNCOUNTED if name not in ("histogram", "linear")]
 
 
 @pytest.mark.parametrize("name", EVERY)
@@ -167,7 +168,7 @@ def test_rows_with_an_undeclared_label_are_left_out(name: str) -> None:
         assert LEFT_OUT in " ".join(summary.notes)
 
 
-@pytest.mark.parametrize("name", [name for name in EVERY if name not in WITHOUT_COUNTS])
+@pytest.mark.parametrize("name", [name for name in EVERY if name not in UNCOUNTED])
 def test_a_misspelled_label_is_noticed(name: str) -> None:
     _, summary = EVERY[name](TRIAL, [*ARMS, "palcebo"])
     (note,) = (note for note in summary.notes if note.startswith("Noise only"))
@@ -176,14 +177,40 @@ def test_a_misspelled_label_is_noticed(name: str) -> None:
     assert "spelling" not in str(summary)
 
 
-@pytest.mark.parametrize("name", ["table", "histogram", "survival", "log-rank"])
+@pytest.mark.parametrize("name", REFUSING)
 def test_they_can_be_refused(name: str) -> None:
     with pytest.raises(InvalidData, match="or give unknown='drop'"):
         EVERY[name](TRIAL, ARMS, unknown="error")
     EVERY[name](DECLARED, ARMS, unknown="error")
 
 
-@pytest.mark.parametrize("name", COUNTED)
-def test_a_release_that_needs_the_number_of_rows_says_what_leaves_them_out(name: str) -> None:
-    with pytest.raises(InvalidData, match="or give missing='drop'"):
-        EVERY[name](TRIAL, ARMS, missing="error")
+@pytest.mark.parametrize("name", DROPPING)
+def test_rows_with_a_missing_entry_are_left_out_too_or_refused(name: str) -> None:
+    seen = TRIAL.index % 50 > 0
+    holes = TRIAL.assign(age=TRIAL["age"].where(seen), score=TRIAL["score"].where(seen))
+    with pytest.raises(InvalidData, match=r"finite|NaN"):
+        EVERY[name](holes, ARMS)
+    found, summary = EVERY[name](holes, ARMS, missing="drop")
+    alone, _ = EVERY[name](DECLARED, ARMS)
+    np.testing.assert_allclose(found, alone, rtol=0.15, atol=0.05)
+    text = " ".join(str(summary).split())
+    assert LEFT_OUT in text and "Rows with a missing entry are left out." in text
+    with pytest.raises(InvalidParameter, match="unknown must be one of"):
+        EVERY[name](holes, ARMS, unknown="keep")
+
+
+def test_undeclared_rows_move_no_statistic_of_ranks() -> None:
+    # Also their values do not: only the number of rows is in the noise.
+    far = TRIAL.assign(score=np.where(TRIAL["arm"].isin(ARMS), TRIAL["score"], 1e6))
+    for release in (mann_whitney, kruskal_wallis):
+        assert release(TRIAL, ARMS)[0] == release(far, ARMS)[0]
+
+
+def test_new_rows_with_an_undeclared_level_have_no_prediction() -> None:
+    made = PrivateLinearRegression.from_formula(
+        "score ~ C(arm) + age", TRIAL, levels={"arm": ARMS}, bounds={"age": WIDE, "score": WIDE}, **SEED
+    )
+    new = pd.DataFrame({"arm": ["drug", "other", None], "age": [50.0, 50.0, 50.0]})
+    assert np.isnan(made.predict(new)).tolist() == [False, True, True]
+    with pytest.raises(InvalidData, match="NaN"):
+        made.predict(new.assign(age=np.nan))

@@ -16,13 +16,14 @@ from sklearn.utils.validation import check_is_fitted
 
 from dpstats.data import Column, Schema
 from dpstats.data.parameters import check_choice, check_columns
-from dpstats.data.rows import Rows, Table
+from dpstats.data.rows import Rows
 from dpstats.data.schema import Categories
-from dpstats.data.undeclared import LEFT_OUT, refuse_undeclared
+from dpstats.data.undeclared import LEFT_OUT, check_labels, drops_undeclared
 from dpstats.errors import refuse, show
 from dpstats.inference.error_distributions import NormalErrors
 from dpstats.inference.estimates import Estimates, HasEstimates, Test
 from dpstats.inference.multiple_testing import BONFERRONI
+from dpstats.lattice import check_finite_rows
 from dpstats.means.adaptive_radii import stage_curves
 from dpstats.means.ellipsoids import (
     LAST_SHARE,
@@ -298,6 +299,10 @@ class HotellingTest(HasEstimates, EllipsoidEstimator[HotellingPlan]):
     missing_codes : sequence of numbers and text, optional
         Public codes of missing entries, such as ``[-999, "unk"]``, in all columns. Numbers are compared by value, words
         by text.
+    unknown : {"drop", "error"}, default="drop"
+        Treatment of a row with an undeclared label. "drop" leaves the row out: a part of epsilon counts the other rows,
+        and the release uses a random sample of them, of public size. "error" raises `InvalidData`, and the count costs
+        nothing. Only with ``groups``.
     epsilon : float, default=1.0
         Privacy parameter. Must be positive.
     delta : float, default=1e-6
@@ -325,8 +330,8 @@ class HotellingTest(HasEstimates, EllipsoidEstimator[HotellingPlan]):
     plan_ : HotellingPlan
         The release plan: every released quantity and its noise.
     rows_, rows_noise_std_, n_rows_ : float, float, int
-        Noisy number of complete rows, the standard deviation of its noise, and the number of rows that were used. Only
-        with ``missing="drop"``.
+        Noisy number of complete rows with a declared label, the standard deviation of its noise, and the number of
+        rows that were used. Only if rows are left out.
     n_features_in_ : int
     feature_names_in_ : ndarray of shape (n_features,)
         Column names. Only if ``X`` has column names.
@@ -360,6 +365,7 @@ class HotellingTest(HasEstimates, EllipsoidEstimator[HotellingPlan]):
     assume: str = "symmetric"
     missing: str = "error"
     missing_codes: Any = None
+    unknown: str = "drop"
     epsilon: float = 1.0
     delta: float = 1e-6
     random_state: Any = None
@@ -386,7 +392,8 @@ class HotellingTest(HasEstimates, EllipsoidEstimator[HotellingPlan]):
         assume = check_choice("assume", self.assume, ASSUMED)
         two = self._kinds() is not None
         frame, null = self._frame(d, assume, two)
-        if self._policy() == "drop":
+        leaves_out = drops_undeclared(self.unknown) and two
+        if self._policy() == "drop" or leaves_out:
             return plan_on_sample(self, n, d)
         first, second = _TWO_SAMPLES if two else (0.0, 1.0)
         noise = (1 + first**2 + second**2) / second
@@ -449,9 +456,15 @@ class HotellingTest(HasEstimates, EllipsoidEstimator[HotellingPlan]):
         column = Column("groups", levels=kinds, meaning="the label of each row's sample")
         return replace(super()._schema(), beside=(column,))
 
+    def _check_before_count(self, rows: Rows) -> None:
+        if self._policy() == "error":
+            check_finite_rows(rows)
+        if self.groups is not None and not drops_undeclared(self.unknown):
+            check_labels(rows)
+
     def _read(self, rows: Rows, plan: HotellingPlan) -> PrivateRows:
         if plan.two_samples:
-            rows.total(_check_labels)
+            check_labels(rows)
         return super()._read(rows, plan)
 
     def _report(self, released: Released, plan: HotellingPlan) -> None:
@@ -502,7 +515,7 @@ class HotellingTest(HasEstimates, EllipsoidEstimator[HotellingPlan]):
             estimate if found.has_both(plan) else np.full(plan.n_features, np.nan),
             error,
             tuple(self._column_names()),
-            state_missing(self.plan_, covered),
+            covered if self.missing == "error" else state_missing(plan, covered),
             NormalErrors(estimate, error),
             title="Private Hotelling test",
             header="difference",
@@ -513,7 +526,8 @@ class HotellingTest(HasEstimates, EllipsoidEstimator[HotellingPlan]):
         )
 
     def _notes(self, errors: MeanErrors, found: _Found) -> list[str]:
-        plan, notes = self.plan_, [LEFT_OUT] * (self.plan_.two_samples and self.missing == "drop")
+        plan = self.plan_
+        notes = [LEFT_OUT] * (plan.two_samples and drops_undeclared(self.unknown))
         # The smaller sample sets how close to normal a difference is.
         sign = found.products.sign
         rows = plan.n_samples * (1.0 if sign is None else 1 - abs(float(sign)))
@@ -538,10 +552,3 @@ class HotellingTest(HasEstimates, EllipsoidEstimator[HotellingPlan]):
                 f"The test may reject {skewed} with equal means. For a test of means alone, set assume='mean'."
             )
         return notes
-
-
-def _check_labels(table: Table) -> dict[str, NDArray[np.int64]]:
-    """Raise `InvalidData` if a row has an undeclared label."""
-    if table.groups is None or (table.groups < 0).any():
-        raise refuse_undeclared("y", "groups", "missing='drop'")
-    return {}

@@ -1,20 +1,27 @@
 """Rows whose label nobody declared: one rule for every release by groups, levels or categories.
 
 Such a row is left out, and so is a row without a label unless None is declared. Its code is -1, and it adds nothing.
-Families that release the sizes of their groups leave these rows out by default. Tests and regressions that need the
-number of rows leave them out with ``missing="drop"``, which releases that number, and refuse them otherwise.
+With ``unknown="error"`` a family refuses it, where that option is. A release that needs the number of the other rows
+counts them with a part of its budget, as with ``missing="drop"``.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
 
 from dpstats.data.parameters import check_choice
 from dpstats.errors import InvalidData, refuse_data
 
+if TYPE_CHECKING:
+    from dpstats.data.rows import Rows, Table
+
 LEFT_OUT = "Rows with an undeclared label are left out."
 """The rule, as summaries state it."""
+ABOUT_THE_OTHERS = f"{LEFT_OUT} The result is about the other rows, whose number is private."
+"""The rule, where the number of the other rows is released."""
 _SHOWN = 6
 
 
@@ -48,6 +55,17 @@ def refuse_undeclared(parameter: str, kind: str = "labels", option: str = "unkno
         allowed=f"hold declared {kind} only",
         remedy=f"Declare it (None is the label of missing entries), or give {option}.",
     )
+
+
+def check_labels(rows: Rows, parameter: str = "y", kind: str = "groups") -> None:
+    """Raise `InvalidData` if a row has an undeclared label."""
+
+    def check(table: Table) -> dict[str, Any]:
+        if table.groups is None or (np.asarray(table.groups) < 0).any():
+            raise refuse_undeclared(parameter, kind)
+        return {}
+
+    rows.total(check)
 
 
 def empty_groups_note(names: Sequence[Any]) -> list[str]:

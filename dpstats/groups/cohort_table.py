@@ -28,6 +28,7 @@ from dpstats.inference.papers import UNKNOWN
 from dpstats.inference.reports import Records, told_parameters
 from dpstats.inference.results import Summary, about_missing, hide_noise, significant
 from dpstats.mechanisms.unknown_bounds import wants_bounds
+from dpstats.privacy.budget import PrivacyBudget
 from dpstats.privacy.guarantee import PrivacyGuarantee
 from dpstats.privacy.plan import ReleasePlan
 from dpstats.release.estimator import PrivateEstimator, fitted, parameters, privacy_facts
@@ -166,8 +167,8 @@ class CohortTable(PrivateEstimator[CohortPlan]):
     | --- | ---: | ---: | ---: |
     | age, mean (SD) | 59.8 (7.5) | 61.0 (7.6) | 0.16 |
     | sex, n (%) |  |  |  |
-    |   f | 962 (48.9) | 1,060 (52.3) | 0.07 |
-    |   m | 1,004 (51.1) | 965 (47.7) | -0.07 |
+    | &emsp;f | 962 (48.9) | 1,060 (52.3) | 0.07 |
+    | &emsp;m | 1,004 (51.1) | 965 (47.7) | -0.07 |
     """
 
     groups: Any = None
@@ -569,3 +570,52 @@ class CohortSource(Source):
     def read(self, schema: Schema, given: Mapping[str, Any] | None = None) -> Rows:
         parts = {name: self._container.read(one, {}) for name, one in self._schemas().items()}
         return CohortRows(parts, len(self._table.columns))
+
+
+def cohort_table(
+    data: Any,
+    *,
+    by: Any,
+    groups: Any,
+    columns: Any,
+    missing: str = "error",
+    missing_codes: Any = None,
+    epsilon: float = 1.0,
+    random_state: Any = None,
+    budget: PrivacyBudget | None = None,
+) -> CohortTable:
+    """Release Table 1 of a study in one call, and return the fitted `CohortTable`.
+
+    Print its `summary`, or use `to_frame`, `to_latex`, `to_markdown` or `to_html`.
+
+    Parameters
+    ----------
+    data : container of rows with named columns
+        Private.
+    by, groups, columns, missing, missing_codes, epsilon, random_state, budget
+        The same as in `CohortTable`.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> from dpstats.groups import cohort_table
+    >>> trial = pd.DataFrame({"arm": ["placebo", "drug"] * 1000, "sex": ["f"] * 1500 + ["m"] * 500})
+    >>> sexes = {"sex": {"levels": ["f", "m"]}}
+    >>> print(cohort_table(trial, by="arm", groups=["placebo", "drug"], columns=sexes, random_state=0).to_markdown())
+    |  | placebo (n = 1,002) | drug (n = 1,002) | SMD drug |
+    | --- | ---: | ---: | ---: |
+    | sex, n (%) |  |  |  |
+    | &emsp;f | 752 (75.5) | 761 (73.8) | -0.04 |
+    | &emsp;m | 244 (24.5) | 270 (26.2) | 0.04 |
+    """
+    table = CohortTable(
+        groups=groups,
+        by=by,
+        columns=columns,
+        missing=missing,
+        missing_codes=missing_codes,
+        epsilon=epsilon,
+        random_state=random_state,
+        budget=budget,
+    )
+    return table.fit(data)

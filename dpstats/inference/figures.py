@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import textwrap
 from collections.abc import Iterator, Sequence
 from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any
@@ -96,6 +97,17 @@ def axes_or_new(ax: Any, **options: Any) -> Any:
     return new_figure(**options).subplots() if ax is None else ax
 
 
+def set_title(where: Any, title: str, size: float = 10.0) -> None:
+    """Set the title of Axes or of a figure, in lines that its width holds."""
+    figure = where.get_figure() or where
+    size = size if _columns.get() is None else min(size, _TEXT)
+    across = 1 if where is figure else where.get_gridspec().ncols if where.get_subplotspec() else 1
+    # A letter is about half as wide as it is high.
+    letters = int(figure.get_figwidth() * 72 / across / (0.6 * size))
+    set_text = where.suptitle if where is figure else where.set_title
+    set_text("\n".join(textwrap.wrap(title, max(letters, 12))), fontsize=size)
+
+
 def plain(name: object) -> str:
     """Return a name for a figure: matplotlib treats text between two dollars as mathematics."""
     return str(name).replace("$", r"\$")
@@ -177,6 +189,9 @@ def draw_boxes(
     notes = ("" if is_known else "\n(too few rows)" for is_known in known.tolist())
     ax.set_yticks(places, [plain(label) + note for label, note in zip(labels, notes, strict=True)])
     ax.set_ylim(-0.75, len(labels) - 0.6)
+    # A bar at an edge of the plot has no margin by itself.
+    ax.use_sticky_edges = False
+    ax.autoscale_view(scaley=False)
     ax.grid(axis="x", alpha=0.25)
     return ax
 
@@ -224,7 +239,7 @@ def forest(
         for axis in panels[len(names) :]:
             axis.set_visible(False)
         if title:
-            figure.suptitle(title, fontsize=10)
+            set_title(figure, title)
         axes = panels[: len(names)]
     else:
         axes = np.ravel(ax)

@@ -85,6 +85,14 @@ _LATEX |= {chr(0x3B1 + i): rf"$\{name}$" for i, name in enumerate(_GREEK.split()
 _ESCAPES = str.maketrans(_LATEX)
 
 
+_LINE = 345.0
+"""Width of a line of LaTeX's article in points, which a table of a paper must not exceed."""
+_SIZES = ((1.0, ""), (0.92, r"\small"), (0.85, r"\footnotesize"), (0.78, r"\scriptsize"))
+"""Sizes of the text of a table, and the commands for them."""
+_LETTER, _BETWEEN, _NARROW = 4.7, 12.0, 6.0
+"""Average width of a letter, and the width between two columns, as it is and narrow, in points."""
+
+
 def in_latex(text: str) -> str:
     r"""Return text as LaTeX prints it: every special character is escaped.
 
@@ -97,6 +105,29 @@ def in_latex(text: str) -> str:
     escaped = printable(text).translate(_ESCAPES)
     # Two hyphens of a name would become a dash.
     return re.sub(r"-(?=-)", "-{}", escaped) if "--" in text else escaped
+
+
+def indented(text: str, space: str) -> tuple[str, str]:
+    """Return the spaces that a name starts with, as ``space`` for each two, and the rest of it."""
+    name = text.lstrip(" ")
+    return space * ((len(text) - len(name)) // 2), name
+
+
+def _latex_name(cell: str) -> str:
+    """Return the name of a row, with its indentation."""
+    before, name = indented(cell, r"\quad ")
+    return before + in_latex(name)
+
+
+def _fit_line(table: Table) -> list[str]:
+    """Return the commands that make a wide table as narrow as a line, if they can."""
+    widths = [max(map(len, column)) for column in zip(table.columns, *table.rows, strict=True)]
+    letters, between = _LETTER * sum(widths), _BETWEEN * len(widths)
+    if letters + between <= _LINE:
+        return []
+    small = [command for factor, command in _SIZES if factor * letters + _NARROW * len(widths) <= _LINE]
+    command = small[0] if small else _SIZES[-1][1]
+    return [*([command] if command else []), rf"\setlength{{\tabcolsep}}{{{_NARROW / 2:g}pt}}"]
 
 
 def _latex_number(cell: str) -> str:
@@ -113,8 +144,9 @@ def in_markdown(text: str) -> str:
     >>> print(in_markdown("a|b < *c*, x_1, _hidden_"))
     a\|b &lt; \*c\*, x_1, \_hidden\_
     """
-    escaped = re.sub(r"([\\|*`]|(?<!\w)_|_(?!\w))", r"\\\1", " ".join(printable(text).split(" ")))
-    return escaped.replace("<", "&lt;").replace(">", "&gt;")
+    before, name = indented(printable(text), "&emsp;")
+    escaped = re.sub(r"([\\|*`]|(?<!\w)_|_(?!\w))", r"\\\1", name)
+    return before + escaped.replace("<", "&lt;").replace(">", "&gt;")
 
 
 def table_notes(table: Table) -> list[str]:
@@ -130,7 +162,7 @@ def latex_table(
     caption, notes = _whole_table(table, caption, label, notes)
     head, *body = (
         [" & ".join(map(in_latex, table.columns)) + r" \\"]
-        + [" & ".join([in_latex(row[0]), *map(_latex_number, row[1:])]) + r" \\" for row in table.rows]
+        + [" & ".join([_latex_name(row[0]), *map(_latex_number, row[1:])]) + r" \\" for row in table.rows]
         if table.columns
         else [r"\\"]
     )
@@ -138,7 +170,7 @@ def latex_table(
     lines += [*body, r"\bottomrule", r"\end{tabular}"]
     if caption is None:
         return "\n".join(lines)
-    above = [r"\begin{table}[htbp]", r"\centering", r"\begin{threeparttable}"]
+    above = [r"\begin{table}[htbp]", r"\centering", *_fit_line(table), r"\begin{threeparttable}"]
     above.append(rf"\caption{{{in_latex(caption)}}}")
     if label is not None:
         above.append(rf"\label{{{label}}}")
@@ -174,7 +206,7 @@ def html_table(
     anchor = "" if label is None else f' id="{label}"'
     head = "".join(f'<th scope="col">{cell(name)}</th>' for name in table.columns)
     rows = "".join(
-        f'<tr><th scope="row">{cell(row[0])}</th>'
+        f'<tr><th scope="row">{"".join(indented(cell(row[0]), "&emsp;"))}</th>'
         + "".join(f"<td>{cell(each)}</td>" for each in row[1:])
         + "</tr>\n"
         for row in table.rows

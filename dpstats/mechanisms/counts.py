@@ -20,7 +20,7 @@ from dpstats.inference.error_distributions import (
     usual_level,
 )
 from dpstats.inference.estimates import Estimates, HasEstimates
-from dpstats.inference.figures import ESTIMATE, REFERENCE, new_figure, plain
+from dpstats.inference.figures import ESTIMATE, REFERENCE, new_figure, plain, set_title
 from dpstats.inference.noisy_counts import CountNoise, limits
 from dpstats.inference.reports import SIMULATED, Printed, picture_of
 from dpstats.inference.results import ConfidenceInterval, Summary, print_rounded
@@ -286,7 +286,7 @@ def plot_density(result: DensityEstimate, *, confidence_level: float = 0.95, tit
     axis.grid(alpha=0.25)
     axis.legend(fontsize=8, frameon=False)
     if title:
-        axis.set_title(title, fontsize=10)
+        set_title(axis, title)
     return figure
 
 
@@ -314,7 +314,7 @@ def plot_counts(result: CountEstimate, *, confidence_level: float = 0.95, title:
     axis.set_xlabel(f"count, {100 * confidence_level:g}% intervals for these data")
     axis.grid(axis="x", alpha=0.25)
     if title:
-        axis.set_title(title, fontsize=10)
+        set_title(axis, title)
     return figure
 
 

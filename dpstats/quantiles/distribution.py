@@ -18,7 +18,7 @@ from dpstats.data.rows import Rows
 from dpstats.data.values import as_int64, exact_numbers
 from dpstats.errors import attempt, refuse, refuse_data
 from dpstats.inference.estimates import Estimates
-from dpstats.inference.figures import ESTIMATE, REFERENCE, new_figure
+from dpstats.inference.figures import ESTIMATE, REFERENCE, new_figure, set_title
 from dpstats.inference.reports import picture_of
 from dpstats.inference.results import ConfidenceInterval, few_observed
 from dpstats.lattice import isqrt_up
@@ -541,7 +541,7 @@ def plot_distribution(
     axis.set_ylabel("share of rows at or below x")
     axis.grid(alpha=0.25)
     axis.legend(fontsize=8, frameon=False, loc="lower right")
-    axis.set_title(title, fontsize=10)
+    set_title(axis, title)
     return figure
 
 

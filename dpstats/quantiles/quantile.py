@@ -23,7 +23,7 @@ from dpstats.data.values import as_int64
 from dpstats.errors import ScaleOutOfRange, attempt, refuse, show
 from dpstats.inference.error_distributions import chosen_limits
 from dpstats.inference.estimates import Estimates
-from dpstats.inference.figures import ESTIMATE, new_figure, place_bars
+from dpstats.inference.figures import ESTIMATE, new_figure, place_bars, set_title
 from dpstats.inference.reports import picture_of
 from dpstats.inference.results import few_observed
 from dpstats.mechanisms.unknown_bounds import plan_with_bounds, wants_bounds
@@ -458,7 +458,7 @@ def plot_quantiles(quantiles: PrivateQuantile, *, title: str = "") -> Figure:
     axis.set_xlabel("q")
     axis.set_ylabel("quantile")
     axis.grid(alpha=0.25)
-    axis.set_title(title, fontsize=10)
+    set_title(axis, title)
     return figure
 
 

@@ -72,6 +72,7 @@ def mann_whitney(
     sizes: Any = None,
     missing: str = "error",
     missing_codes: Any = None,
+    unknown: str = "drop",
     epsilon: float = 1.0,
     alternative: str = "two-sided",
     n_simulations: int = 9999,
@@ -89,7 +90,7 @@ def mann_whitney(
         number of rows of both samples is public, unless ``sizes`` are given.
     groups : pair of labels, optional
         Declared public labels. None: the arguments are two samples.
-    sizes, missing, missing_codes, epsilon, alternative, n_simulations, random_state, budget
+    sizes, missing, missing_codes, unknown, epsilon, alternative, n_simulations, random_state, budget
         The same as in `MannWhitneyTest`.
 
     Examples
@@ -107,6 +108,7 @@ def mann_whitney(
         sizes=sizes,
         missing=missing,
         missing_codes=missing_codes,
+        unknown=unknown,
         epsilon=epsilon,
         alternative=alternative,
         n_simulations=n_simulations,
@@ -124,6 +126,7 @@ def kruskal_wallis(
     sizes: Any = None,
     missing: str = "error",
     missing_codes: Any = None,
+    unknown: str = "drop",
     epsilon: float = 1.0,
     n_simulations: int = 9999,
     random_state: Any = None,
@@ -139,7 +142,7 @@ def kruskal_wallis(
         The group of each row.
     groups : sequence of labels
         Declared public labels.
-    sizes, missing, missing_codes, epsilon, n_simulations, random_state, budget
+    sizes, missing, missing_codes, unknown, epsilon, n_simulations, random_state, budget
         The same as in `KruskalWallisTest`.
 
     Examples
@@ -156,6 +159,7 @@ def kruskal_wallis(
         sizes=sizes,
         missing=missing,
         missing_codes=missing_codes,
+        unknown=unknown,
         epsilon=epsilon,
         n_simulations=n_simulations,
         random_state=random_state,

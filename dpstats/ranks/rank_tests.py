@@ -16,7 +16,7 @@ from sklearn.utils.validation import check_is_fitted
 from dpstats.data.parameters import check_choice, check_integer, check_real, check_simulations
 from dpstats.data.rows import Rows
 from dpstats.data.schema import Categories, Column, Schema
-from dpstats.data.undeclared import LEFT_OUT, refuse_undeclared
+from dpstats.data.undeclared import LEFT_OUT, check_labels, drops_undeclared
 from dpstats.errors import refuse, refuse_data
 from dpstats.inference.estimates import Estimates
 from dpstats.inference.noisy_counts import CountNoise
@@ -72,9 +72,10 @@ class RankTestResult(HypothesisTest):
     n_simulations : int
         Number of simulations of the null distribution.
     missing : str
-        Treatment of missing entries as text. Empty if they raise an error.
+        Treatment of missing entries and of undeclared labels as text. Empty if they raise an error.
     released_sizes : pair of float, or None
-        Noisy sizes of two groups with private sizes, where they are released.
+        Noisy number of rows of the first of two groups with private sizes, and of all other rows, where they are
+        released.
     sizes_std : float
         Standard deviation of their noise.
 
@@ -130,7 +131,11 @@ class RankTestResult(HypothesisTest):
             ("Alternative", self.alternative),
             ("Rows", f"{self.n_samples:,} (public)"),
             *([("Group sizes", f"{', '.join(map(str, self.sizes))} (public)")] if self.sizes else []),
-            *([("Group sizes", f"{about} (noise sd {significant(self.sizes_std)})")] if about else []),
+            *(
+                [("First group, other rows", f"{about} (noise sd {significant(self.sizes_std)})")]
+                if about
+                else []
+            ),
             ("Privacy", str(self.privacy)),
         ]
         numbers = significant(self.statistic, self.noise_std), significant(self.noise_std)
@@ -271,9 +276,8 @@ class SignedRankTest(RankTest):
     alternative : {"two-sided", "less", "greater"}, default="two-sided"
         Alternative hypothesis: differences tend to differ from 0, to be less, or to be greater than 0.
     missing : {"error", "drop"}, default="error"
-        Treatment of a row with a NaN or infinite value, or without a declared label. "error" raises `InvalidData`.
-        "drop" leaves the row out: a part of epsilon counts the complete rows, and the test uses a random sample of
-        them, of public size.
+        Treatment of a row with a NaN or infinite value. "error" raises `InvalidData`. "drop" leaves the row out: a
+        part of epsilon counts the complete rows, and the test uses a random sample of them, of public size.
     missing_codes : sequence of numbers and text, optional
         Public codes of missing entries, such as ``[-999, "unk"]``, in all columns. Numbers are compared by value, words
         by text.
@@ -350,11 +354,13 @@ class GroupRankTest(RankTest):
 
     groups: Any = None
     sizes: Any = None
+    unknown: str = "drop"
 
     def _declared(self, n_samples: Any) -> tuple[int, int, tuple[int, ...] | None]:
         """Return n, the number of groups, and their sizes if these are public."""
         n = check_integer("n_samples", n_samples, at_least=2, at_most=_MOST_ROWS)
         count = len(self._kinds())
+        drops_undeclared(self.unknown)
         if self.sizes is None:
             return n, count, None
         if self._policy() == "drop":
@@ -382,7 +388,11 @@ class GroupRankTest(RankTest):
         return Categories(self.groups, "groups")
 
     def _describe_undeclared(self, plan: RankPlan) -> str:
-        return LEFT_OUT if plan.missing == "drop" else ""
+        if plan.public_sizes or not drops_undeclared(self.unknown):
+            return ""
+        # The null distribution is of n rows, at which the statistic varies most.
+        many = f"{LEFT_OUT} If they are many, the test is conservative, and missing='drop' has more power."
+        return LEFT_OUT if plan.missing == "drop" else many
 
     def _schema(self) -> Schema:
         return Schema(
@@ -390,12 +400,17 @@ class GroupRankTest(RankTest):
             beside=(Column("groups", levels=self._kinds(), meaning="the label of each row's group"),),
         )
 
+    def _check_before_count(self, rows: Rows) -> None:
+        if not drops_undeclared(self.unknown):
+            check_labels(rows)
+
     def _grouped(self, rows: Rows, plan: RankPlan) -> tuple[Any, Any]:
         """Return the values and the codes of their declared groups."""
         values, codes = self._values(rows)
         assert codes is not None
-        if (codes < 0).any():
-            raise refuse_undeclared("y", "groups", "missing='drop'")
+        if not plan.public_sizes and drops_undeclared(self.unknown):
+            return values[codes >= 0], codes[codes >= 0]
+        check_labels(rows)
         if plan.public_sizes and tuple(np.bincount(codes, minlength=len(plan.sizes))) != plan.sizes:
             raise refuse_data("y", allowed=f"have the public sizes that were declared, {plan.sizes}")
         return values, codes
@@ -424,12 +439,15 @@ class MannWhitneyTest(GroupRankTest):
         Public guess of the fraction of rows in the smaller group, where sizes are private. The statistic has more power
         for such groups. A wrong guess costs power, and the p-value stays valid.
     missing : {"error", "drop"}, default="error"
-        Treatment of a row with a NaN or infinite value, or without a declared label. "error" raises `InvalidData`.
-        "drop" leaves the row out: a part of epsilon counts the complete rows, and the test uses a random sample of
-        them, of public size.
+        Treatment of a row with a NaN or infinite value. "error" raises `InvalidData`. "drop" leaves the row out, as
+        rows with an undeclared label: a part of epsilon counts the others, and the test uses a random sample of them,
+        of public size.
     missing_codes : sequence of numbers and text, optional
         Public codes of missing entries, such as ``[-999, "unk"]``, in all columns. Numbers are compared by value, words
         by text.
+    unknown : {"drop", "error"}, default="drop"
+        Treatment of a row with an undeclared label. "drop": it adds nothing, and the test is conservative if such rows
+        are many. "error" raises `InvalidData`, as public ``sizes`` do.
     epsilon : float, default=1.0
         Privacy parameter. Must be positive. The test is purely private: delta is 0.
     random_state : None, int or numpy.random.Generator, default=None
@@ -443,7 +461,8 @@ class MannWhitneyTest(GroupRankTest):
         Noisy U - n_a n_b / 2, for the first group. With private sizes and unequal groups it is the middle of its
         smallest and its largest value over subsets of the larger group.
     released_sizes_ : pair of float, or None
-        Noisy sizes of the groups, which add up to n. None where sizes are public, or too noisy to tell groups apart.
+        Noisy number of rows of the first group, and of all other rows: of the second group, unless labels are
+        undeclared. None where sizes are public, or too noisy to tell groups apart.
     pvalue_ : float
         p-value, including noise.
     result_ : RankTestResult
@@ -511,7 +530,8 @@ class MannWhitneyTest(GroupRankTest):
             return plan_on_sample(self, n, n_features)
         if sizes is not None:
             return self._planned(n, n_features, rank_sum_sensitivity(sizes), sizes, True)
-        middle = middle_rank_sum(n, check_real("epsilon", self.epsilon, above=0), fraction)
+        others = drops_undeclared(self.unknown)
+        middle = middle_rank_sum(n, check_real("epsilon", self.epsilon, above=0), fraction, others)
         numbers = 1 + bool(middle.per_row)
         plan = self._planned(n, n_features, middle.sensitivity, balanced(n, 2), False, numbers)
         return replace(plan, middle=middle)
@@ -581,12 +601,15 @@ class KruskalWallisTest(GroupRankTest):
     n_simulations : int, default=9999
         Number of simulations of the null distribution. Their seed is public and fixed, and they are stored.
     missing : {"error", "drop"}, default="error"
-        Treatment of a row with a NaN or infinite value, or without a declared label. "error" raises `InvalidData`.
-        "drop" leaves the row out: a part of epsilon counts the complete rows, and the test uses a random sample of
-        them, of public size.
+        Treatment of a row with a NaN or infinite value. "error" raises `InvalidData`. "drop" leaves the row out, as
+        rows with an undeclared label: a part of epsilon counts the others, and the test uses a random sample of them,
+        of public size.
     missing_codes : sequence of numbers and text, optional
         Public codes of missing entries, such as ``[-999, "unk"]``, in all columns. Numbers are compared by value, words
         by text.
+    unknown : {"drop", "error"}, default="drop"
+        Treatment of a row with an undeclared label. "drop": it adds nothing, and the test is conservative if such rows
+        are many. "error" raises `InvalidData`, as public ``sizes`` do.
     epsilon : float, default=1.0
         Privacy parameter. Must be positive. The test is purely private: delta is 0.
     random_state : None, int or numpy.random.Generator, default=None

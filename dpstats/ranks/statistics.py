@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import lru_cache
 from typing import Any
@@ -144,7 +144,7 @@ def _middles(n: int, smaller: int, subset: int, count: int, rng: np.random.Gener
     return np.asarray(sums.sum(axis=0), dtype=np.float64)
 
 
-def middle_variance(n: int, smaller: Any, subset: int) -> Any:
+def middle_variance(n: Any, smaller: Any, subset: int) -> Any:
     """Return the variance of the middle rank sum of the smaller of two groups, in half ranks, in the limit."""
     larger = n - smaller
     share = np.minimum(subset, larger) / larger
@@ -189,11 +189,14 @@ class MiddleRankSum:
         Number of rows of the larger group in a subset. Between n/2 and n - 1.
     per_row : int, default=0
         Half ranks that are released for each row of the first group, in a second number. 0: there is none.
+    others : bool, default=False
+        Whether rows may be in neither group. They are in no pair.
     """
 
     rows: int
     subset: int
     per_row: int = 0
+    others: bool = False
 
     @property
     def sensitivity(self) -> int:
@@ -253,8 +256,13 @@ class MiddleRankSum:
         return min(1.0, largest + _UNLIKELY)
 
     def _simulate(self, smaller: int, noise: CountNoise, size: int) -> Numbers:
-        """Return released statistics under the null hypothesis."""
-        sizes = (smaller, self.rows - smaller)
+        """Return released statistics under the null hypothesis, at the larger group whose statistic varies most."""
+        larger = most = self.rows - smaller
+        if self.others and self.subset < most:
+            # Beyond the subset, a larger group can have a middle that varies less.
+            possible = np.linspace(self.subset, most, 65).astype(np.int64)
+            larger = int(possible[np.argmax(middle_variance(smaller + possible, smaller, self.subset))])
+        sizes = (smaller, larger)
         return null_statistics("two groups", sizes, noise.scale, size, self.subset)
 
     def _fold(self, released: Any) -> Any:
@@ -295,20 +303,22 @@ def _largest_sum(larger: NDArray[np.float64], smaller: NDArray[np.float64], subs
 
 
 @lru_cache(maxsize=64)
-def middle_rank_sum(n: int, epsilon: float, smaller_fraction: float = 0.5) -> MiddleRankSum:
+def middle_rank_sum(
+    n: int, epsilon: float, smaller_fraction: float = 0.5, others: bool = False
+) -> MiddleRankSum:
     """Return the statistic of two groups with private sizes, for an expected fraction of rows in the smaller group.
 
-    If equal groups are expected, the sensitivity costs them at most `_LOST`.
+    If equal groups are expected, the sensitivity costs them at most `_LOST`. ``others``: rows may be in neither.
     """
     half = (n + 1) // 2
     variance = (n // 2) * 2 * half * (n + 1) / 6
     most = math.sqrt(4 * half**2 + _LOST * (variance * epsilon * epsilon / 2 + 4 * half**2))
     # Signal and noise grow together up to the size of the larger group.
     subset = max(most / 2, half, _OF_THE_LARGER * (1 - smaller_fraction) * n)
-    plain = MiddleRankSum(n, int(min(subset, n - 1)))
+    plain = MiddleRankSum(n, int(min(subset, n - 1)), others=others)
     error = plain.sensitivity / epsilon * math.log(0.5 / _TELLING_LEVEL)
     told = plain.room > 0 and error <= _TOLD_APART * n * plain.room
-    return MiddleRankSum(n, plain.subset, plain.room) if told else plain
+    return replace(plain, per_row=plain.room) if told else plain
 
 
 # The probability that a value of one group exceeds a value of another

@@ -14,7 +14,7 @@ from sklearn.utils.validation import check_is_fitted
 from dpstats.data.parameters import check_flag, check_level, check_real
 from dpstats.data.rows import Rows, check_codes
 from dpstats.data.schema import Column, Schema
-from dpstats.data.undeclared import LEFT_OUT
+from dpstats.data.undeclared import ABOUT_THE_OTHERS, LEFT_OUT, drops_undeclared
 from dpstats.data.values import quiet
 from dpstats.errors import InvalidParameter, refuse, refuse_data
 from dpstats.inference.error_distributions import ErrorDistribution
@@ -109,6 +109,8 @@ class Regression(HasEstimates, PrivateEstimator[SomePlan], ABC):
         clipped_share_std_: float
 
     _per_column = ("x_bounds",)
+    _leaves_out_levels = False
+    """Whether the rows of a formula with an undeclared level are left out."""
     _title: ClassVar[str]
     _ratio: ClassVar[str] = ""
     """Name of the exponential of a coefficient. Empty if the summary does not show it."""
@@ -247,7 +249,13 @@ class Regression(HasEstimates, PrivateEstimator[SomePlan], ABC):
     @property
     def _estimand(self) -> str:
         words = "the coefficients of the model, at its assumptions"
-        return with_missing(words, about_missing(self.plan_.missing))
+        return with_missing(words, self._about_rows())
+
+    def _about_rows(self) -> str:
+        """Return which rows are left out, and what the result is about; "" if all rows count."""
+        if self.plan_.missing == "drop" and self.missing == "error":
+            return ABOUT_THE_OTHERS
+        return about_missing(self.plan_.missing)
 
     def estimates(self, coefficient: Any = None) -> Estimates:
         """Return coefficients with the distribution of their errors. The result can be pickled without the estimator.
@@ -453,7 +461,7 @@ class Regression(HasEstimates, PrivateEstimator[SomePlan], ABC):
 
     @property
     def nobs(self) -> int:
-        """The public number of rows, or the noisy number of observed rows if ``missing="drop"``.
+        """The public number of rows, or the noisy number of observed rows if rows are left out.
 
         With weights it is the noisy total weight, in units of the largest weight. For `SufficientStatisticsRegression`
         and `FunctionalMechanismRegression` it is smaller than the number of observed rows, because a row that is scaled
@@ -549,12 +557,14 @@ class Regression(HasEstimates, PrivateEstimator[SomePlan], ABC):
     def _linear_predictor(self, X: Any) -> tuple[Floats, Floats]:
         """Return the checked rows with the constant column, and their linear predictor."""
         check_is_fitted(self)
-        formula = getattr(self, "formula_", None)
+        formula, read = getattr(self, "formula_", None), False
         if formula is not None and not isinstance(X, np.ndarray):
-            X = formula.predictors(X, check_codes(self.missing_codes), self.missing == "drop")
+            drop, labels = self.missing == "drop", self._leaves_out_levels
+            X = formula.predictors(X, check_codes(self.missing_codes), drop, labels and not drop)
+            read = labels
         # A model without columns needs the number of rows only.
         rows = read_again(self, X).whole().X if self.coef_.size else np.empty((len(X), 0))
-        if self.missing == "error":
+        if self.missing == "error" and not read:
             check_finite(rows)
         if self._first:
             rows = np.concatenate([np.ones((rows.shape[0], 1)), rows], axis=1)
@@ -631,11 +641,10 @@ class Regression(HasEstimates, PrivateEstimator[SomePlan], ABC):
             "z and intervals count sampling error and privacy noise. The last column is the privacy fraction of the "
             "squared standard error: the noise, and what the noise leaves uncorrected."
         ]
-        if sentence := about_missing(self.plan_.missing):
+        if sentence := self._about_rows():
             notes.append(sentence)
-            # Levels are declared by a formula. An estimator that has them as ``factors`` has its own note.
-            formula = getattr(self, "formula_", None)
-            notes += [LEFT_OUT] * (formula is not None and formula.has_factors)
+        # Levels are declared by a formula. An estimator that has them as ``factors`` has its own note.
+        notes += [LEFT_OUT] * (self._leaves_out_levels and LEFT_OUT not in sentence)
         unknown = [name for name, hidden in zip(self._names(), self._hidden, strict=True) if hidden]
         if self.plan_.is_lost(getattr(self, "_counted", self.plan_.n_samples)):
             notes.append(
@@ -680,7 +689,9 @@ class Regression(HasEstimates, PrivateEstimator[SomePlan], ABC):
 
     @classmethod
     @state_charges
-    def from_formula(cls, formula: str, data: Any, *, bounds: Any, levels: Any = None, **given: Any) -> Self:
+    def from_formula(
+        cls, formula: str, data: Any, *, bounds: Any, levels: Any = None, unknown: str = "drop", **given: Any
+    ) -> Self:
         """Fit the model that a formula describes, and return the fitted estimator.
 
         Parameters
@@ -693,8 +704,10 @@ class Regression(HasEstimates, PrivateEstimator[SomePlan], ABC):
             Public bounds of every numeric column, in its units. A column of a boolean type needs none: it is a factor
             with the levels False and True.
         levels : mapping {column: levels}, optional
-            Public levels of every factor. The first is the reference level. A missing category is a missing entry,
-            unless None is a level.
+            Public levels of every factor. The first is the reference level.
+        unknown : {"drop", "error"}, default="drop"
+            Treatment of a row with an undeclared level, or without one unless None is a level. "drop" leaves the row
+            out, and the fit counts the other rows, as with ``missing="drop"``. "error" raises `InvalidData`.
         **given
             Further parameters of the estimator.
         """
@@ -705,6 +718,7 @@ class Regression(HasEstimates, PrivateEstimator[SomePlan], ABC):
             given = {"y_bounds": described.y_bounds, **given}
         made = cls(x_bounds=described.x_bounds, fit_intercept=described.has_intercept, **given)
         made._check_columns(described.names)
+        made._leaves_out_levels = drops_undeclared(unknown) and described.has_labels
         fitted = made._fit_formula(described, data)
         fitted.formula_ = described
         return fitted
@@ -713,7 +727,13 @@ class Regression(HasEstimates, PrivateEstimator[SomePlan], ABC):
         """Fit the design of a formula."""
         from dpstats.regression.formula import FormulaRows
 
-        return self.fit(FormulaRows(described, data))
+        return self.fit(FormulaRows(described, data, labels=self._leaves_out_levels))
+
+    def _policy(self, *others: str) -> str:
+        found = super()._policy(*others)
+        # The fit counts the rows that it uses. Factors by levels have counts of their own.
+        counts = self._leaves_out_levels and not hasattr(self, "_coding")
+        return "drop" if found == "error" and counts else found
 
 
 # The picture: coefficients with intervals

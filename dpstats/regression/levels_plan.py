@@ -154,8 +154,9 @@ class LevelsPlan(DesignPlan):
                 "means are not adjusted: at this n and epsilon, noise hides the slopes of the covariates. Use more "
                 "rows, a larger epsilon or fewer covariates"
             ]
+        d = self.design.center.size
         return [
-            f"adjusted for {self.design.center.size} covariates; noise of a slope about {self.steps.noise_ratio:.2g} "
+            f"adjusted for {d} covariate{'s' * (d > 1)}; noise of a slope about {self.steps.noise_ratio:.2g} "
             f"times its sampling error, for {self._columns}",
             f"a level with {100 * self.smallest_share:.2g}% of the rows has as much noise as sampling error",
         ]

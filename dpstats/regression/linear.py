@@ -548,7 +548,7 @@ class PrivateLinearRegression(LeastSquares[RegressionPlan]):
         try:
             possible = attempt(lambda: self.plan(*size), InvalidParameter) is not None
             if possible:
-                self.fit(FormulaRows(described, data, cells))
+                self.fit(FormulaRows(described, data, cells, self._leaves_out_levels))
         finally:
             self.x_bounds = given
             del self._coding

@@ -317,8 +317,15 @@ class PrivateLogisticRegression(ClassifierMixin, CurvedRegression):
 
         ``offset`` has the offsets of the rows. The default is 0 for each.
         """
-        likelier = as_int64(self.decision_function(X, offset) > 0)
-        return self.classes_[likelier]
+        log_odds = self.decision_function(X, offset)
+        if np.isnan(log_odds).any():
+            raise refuse_data(
+                "X",
+                got="at least one row with a missing entry or an undeclared level",
+                allowed="complete to predict classes",
+                remedy="predict_proba is NaN in such rows.",
+            )
+        return self.classes_[as_int64(log_odds > 0)]
 
     @state_charges
     def score(self, X: Any, y: Any, sample_weight: None = None, offset: Any = None) -> float:

@@ -283,6 +283,9 @@ class PrivateEstimator(Reported, BaseEstimator, Generic[Plan]):
             make_plan(delta) if self._noise_is_chosen else smaller_noise(make_plan, delta, noise, self.budget)
         )
 
+    def _check_before_count(self, rows: Rows) -> None:
+        """Refuse rows that a count of complete rows would leave out, although they shall be refused."""
+
     def _fill(self, d: int) -> Any:
         """Return a public row that a sample of complete rows is filled with, if too few rows are complete."""
         return 0.0
@@ -360,7 +363,8 @@ class PrivateEstimator(Reported, BaseEstimator, Generic[Plan]):
         counted, asked = plan.counted, plan.delta_asked
         if counted is not None:
             if budget is not None:
-                budget.check_adaptive("missing='drop', whose sample has a size that the count gives")
+                budget.check_adaptive("a count of the rows that are used, which gives the size of a sample")
+            self._check_before_count(rows)
             session_of(plan, noise, budget, label).check()  # the whole plan, before its count is charged
             session = session_of(counted.plan, noise, budget, f"{label}: {ROWS}")
             with quiet():
@@ -657,14 +661,15 @@ def _check_count(estimator: PrivateEstimator[Any], n: int | None) -> None:
 
 
 def plan_on_sample(estimator: PrivateEstimator[Plan], n: int, d: int) -> Plan:
-    """Return the plan for ``missing="drop"`` where n is public: a count, then a release from a random sample."""
+    """Return the plan of a release from a part of the rows, where n is public: a count, then a random sample."""
     # The size of the sample is the size that follows if all rows are complete and the count has no noise.
     counting = plan_count(n, d, check_real("epsilon", estimator.epsilon, above=0))
     size = usable_rows(counting, float(n))
     if size < estimator._min_samples:
         scale = float(np.max(counting.noise(ROWS).scale))
+        option = "missing='drop'" if estimator._policy() == "drop" else "unknown='drop'"
         raise InvalidParameter(
-            f"missing='drop' needs more rows, or a larger epsilon. At epsilon = {estimator.epsilon:g} and n_samples = "
+            f"{option} needs more rows, or a larger epsilon. At epsilon = {estimator.epsilon:g} and n_samples = "
             f"{n} the number of complete rows has noise of scale {scale:.3g}, which leaves {size} rows"
         )
     epsilon = estimator.epsilon - counting.target.epsilon
@@ -675,7 +680,7 @@ def plan_on_sample(estimator: PrivateEstimator[Plan], n: int, d: int) -> Plan:
 def _on_sample(estimator: PrivateEstimator[Any], epsilon: float) -> Any:
     """Return a copy that releases from complete rows with a part of epsilon."""
     made = copy.copy(estimator)
-    made.__dict__.update(epsilon=epsilon, missing="error")
+    made.__dict__.update(epsilon=epsilon, missing="error", unknown="error")
     return made
 
 

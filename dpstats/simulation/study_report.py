@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from dpstats.errors import InvalidParameter
-from dpstats.inference.figures import COLORS, axes_or_new, plain
+from dpstats.inference.figures import COLORS, axes_or_new, plain, set_title
 from dpstats.inference.reports import Page, draw, page_of
 from dpstats.simulation.comparison import CrossingPoint
 from dpstats.simulation.rate_fit import RateFit, RateTable, fit_rate
@@ -172,7 +172,7 @@ def plot_risk(results: StudyResults, parameter: str, *, title: str = "", **optio
 def _add_title(axis: Any, title: str) -> Figure:
     """Return the figure of some Axes, with a title."""
     if title:
-        axis.set_title(title, fontsize=10)
+        set_title(axis, title)
     figure: Figure = axis.figure
     return figure
 

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import gammaincc
 
-from dpstats.inference.figures import COLORS, LINES, new_figure, plain
+from dpstats.inference.figures import COLORS, LINES, new_figure, plain, set_title
 from dpstats.survival.cells import LeastSquares
 from dpstats.survival.curves import (
     Curves,
@@ -326,6 +326,7 @@ def table_log_rank(*references: Reference) -> tuple[Floats, Floats, Floats]:
 # The table
 
 _COLUMNS = 5  # of numbers at risk
+_WIDEST = 1.0  # inches of a figure for each of them
 
 
 @dataclass(frozen=True, eq=False)
@@ -615,13 +616,14 @@ def draw_curves(
     axis.set_ylabel("survival")
     axis.grid(alpha=0.25)
     words = " (simulated noise)" if table.plan.guarantee.simulated else ""
-    axis.set_title(f"Private survival, {100 * level:g}% simultaneous bands{words}", fontsize=10)
+    set_title(axis, f"Private survival, {100 * level:g}% simultaneous bands{words}")
     if table.plan.groups is not None:
         axis.legend(fontsize=8, frameon=False)
     if below is None:
         return axis
     bins = len(edges) - 1
-    shown = range(0, bins, -(-bins // _COLUMNS))
+    columns = min(_COLUMNS, int(below.figure.get_figwidth() / _WIDEST))
+    shown = range(0, bins, -(-bins // columns))
     below.set_ylim(-rows + 0.5, 0.5)
     below.set_yticks(-np.arange(rows), [plain(name) for name in names], fontsize=8)
     for k, place in enumerate(places):
@@ -629,7 +631,7 @@ def draw_curves(
         for j in shown:
             text = f"{max(float(curves.at_risk[0, j]), 0.0):,.0f}±{2 * float(curves.at_risk_std[j]):.0f}"
             below.text(edges[j], -k, text, fontsize=7, ha="left" if j == 0 else "center", va="center")
-    below.set_title("number at risk, ± two standard deviations of its noise", fontsize=8, loc="left")
+    below.set_title("number at risk ± 2 sd of its noise", fontsize=8, loc="left")
     for side in ("top", "right", "left", "bottom"):
         below.spines[side].set_visible(False)
     below.tick_params(length=0, labelbottom=False)

@@ -25,7 +25,7 @@ from dpstats.data.schema import Categories, Schema
 from dpstats.data.undeclared import LEFT_OUT, drops_undeclared, empty_groups_note, refuse_undeclared
 from dpstats.errors import attempt, refuse
 from dpstats.inference.estimates import Estimates, HasEstimates
-from dpstats.inference.figures import ESTIMATE, new_figure, place_bars, plain
+from dpstats.inference.figures import ESTIMATE, new_figure, place_bars, plain, set_title
 from dpstats.inference.noisy_counts import CountNoise
 from dpstats.inference.reports import picture_of
 from dpstats.inference.results import Summary
@@ -505,7 +505,7 @@ def _mosaic(axis: Axes, cells: Cells, rows: Any, counts: Any, away: Any) -> None
     axis.set_ylim(0, 1)
     axis.set_xlabel(plain(cells.names[0]))
     axis.set_ylabel(f"{plain(cells.names[1])}, within {plain(cells.names[0])}")
-    axis.set_title("red: more than if independent, blue: fewer", fontsize=9)
+    set_title(axis, "red: more than if independent, blue: fewer", 9)
 
 
 def _bars(cells: Cells, confidence_level: float) -> Figure:

@@ -19,7 +19,8 @@ dp_glm <- function(formula, family, data, bounds, levels = NULL, ...) {
   )
   # The formula is kept as text: its environment holds the rows of the caller.
   columns <- all.vars(formula[[length(formula)]])
-  new_fit(do.call(estimator(family)$from_formula, arguments), declared$formula, columns)
+  if (is.function(family)) family <- family()
+  new_fit(do.call(estimator(family)$from_formula, arguments), declared$formula, columns, family$link)
 }
 
 estimator <- function(family) {

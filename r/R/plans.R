@@ -2,7 +2,7 @@
 
 plan <- function(x, ...) UseMethod("plan")
 
-plan.formula <- function(x, n, bounds, levels = NULL, family = stats::gaussian(), ...) {
+plan.formula <- function(x, n, bounds, levels = NULL, family = stats::gaussian(), unknown = "drop", ...) {
   declared <- declare(x, bounds, levels)
   parsed <- python("dpstats.regression.formula")$parse(
     declared$formula,
@@ -11,6 +11,9 @@ plan.formula <- function(x, n, bounds, levels = NULL, family = stats::gaussian()
   arguments <- c(
     list(x_bounds = parsed$x_bounds, fit_intercept = parsed$has_intercept), to_python_parameters(list(...))
   )
+  # A fit counts the rows with declared levels, as rows without a missing entry.
+  counts <- reticulate::py_to_r(parsed$has_labels) && unknown == "drop"
+  if (counts && is.null(arguments$missing)) arguments$missing <- "drop"
   if (!is_binomial(family)) arguments$y_bounds <- parsed$y_bounds
   model <- do.call(estimator(family), arguments)
   new_plan(model$plan(as.integer(n), length(reticulate::py_to_r(parsed$names))))

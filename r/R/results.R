@@ -1,10 +1,10 @@
 # What a fit says, in the shapes that R users know.
 
-new_fit <- function(model, formula, columns) {
+new_fit <- function(model, formula, columns, link) {
   terms <- rownames_of(model)
   structure(
     list(
-      python = model, formula = formula, columns = columns, text = reticulate::py_str(model$summary()),
+      python = model, formula = formula, columns = columns, link = link, text = reticulate::py_str(model$summary()),
       coefficients = stats::setNames(numbers(model$params_), terms),
       vcov = matrix(numbers(model$params_cov_$ravel()), length(terms), dimnames = list(terms, terms)),
       nobs = reticulate::py_to_r(model$nobs)
@@ -62,11 +62,18 @@ glance.dp_fit <- function(x, ...) {
 
 df.residual.dp_fit <- function(object, ...) object$nobs - length(object$coefficients)
 
-predict.dp_fit <- function(object, newdata, ...) {
+predict.dp_fit <- function(object, newdata, type = c("link", "response"), ...) {
   if (missing(newdata)) {
     stop("newdata must be given: a fit keeps no rows, and predictions of private rows are private.", call. = FALSE)
   }
-  numbers(object$python$predict(to_python_columns(newdata, object$columns)))
+  # As for glm: the linear predictor, or the mean outcome, which is the probability of a binary one.
+  rows <- to_python_columns(newdata, object$columns)
+  if (object$link == "logit") {
+    log_odds <- numbers(object$python$decision_function(rows))
+    return(if (match.arg(type) == "link") log_odds else stats::plogis(log_odds))
+  }
+  means <- numbers(object$python$predict(rows))
+  if (match.arg(type) == "link" && object$link == "log") log(means) else means
 }
 
 fitted.dp_fit <- function(object, ...) {

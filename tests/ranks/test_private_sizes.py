@@ -57,15 +57,18 @@ def test_the_middle_is_that_of_all_subsets() -> None:
 
 
 def largest_move(middle: MiddleRankSum) -> int:
-    """Return the largest change of the released numbers over all pairs of neighbors, ties included."""
-    rows = list(itertools.product(range(min(middle.rows, 4)), range(2)))
+    """Return the largest change of the released numbers over all pairs of neighbors, ties included.
+
+    Rows of the group -1 have an undeclared label, and are in neither group.
+    """
+    rows = [*itertools.product(range(min(middle.rows, 4)), range(2)), (0, -1)]
     known: dict[tuple, np.ndarray] = {}
 
     def found(data: tuple) -> np.ndarray:
         key = tuple(sorted(data))
         if key not in known:
             values, codes = np.array(key).T
-            known[key] = middle.measure(values.astype(float), codes)
+            known[key] = middle.measure(values[codes >= 0].astype(float), codes[codes >= 0])
         return known[key]
 
     return max(

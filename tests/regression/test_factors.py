@@ -12,6 +12,7 @@ import pytest
 import statsmodels.formula.api as smf
 from sklearn.base import clone
 
+from dpstats.data.undeclared import LEFT_OUT
 from dpstats.errors import InvalidData, InvalidParameter
 from dpstats.privacy import PrivacyBudget
 from dpstats.regression import PrivateLinearRegression, blocks
@@ -318,9 +319,11 @@ def test_a_missing_category_of_a_formula(rows: pd.DataFrame) -> None:
     changed.loc[:999, "arm"] = None
     given = {"bounds": {**BOUNDS, "y": (-6, 10)}, "levels": ARMS, "random_state": 0}
     with pytest.raises(InvalidData, match="missing category"):
-        PrivateLinearRegression.from_formula("y ~ x + arm", changed, **given)
-    found = PrivateLinearRegression.from_formula("y ~ x + arm", changed, missing="drop", **given)
-    assert found.rows_ == pytest.approx(19_000, abs=6 * found.rows_noise_std_)
+        PrivateLinearRegression.from_formula("y ~ x + arm", changed, unknown="error", **given)
+    for missing in ("error", "drop"):
+        found = PrivateLinearRegression.from_formula("y ~ x + arm", changed, missing=missing, **given)
+        assert found.rows_ == pytest.approx(19_000, abs=6 * found.rows_noise_std_)
+        assert LEFT_OUT in " ".join(found.summary().notes)
 
 
 def test_weights_of_a_formula(rows: pd.DataFrame) -> None:

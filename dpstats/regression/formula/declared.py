@@ -21,6 +21,7 @@ from dpstats.data.schema import Categories
 from dpstats.data.undeclared import refuse_undeclared
 from dpstats.data.values import is_missing
 from dpstats.errors import InvalidParameter, refuse, refuse_data, show, show_names
+from dpstats.lattice.rounding import not_finite
 
 # Expressions, and intervals that contain their values
 
@@ -337,7 +338,8 @@ def _check_shares(name: str, shares: Mapping[Any, Any]) -> float:
 class DeclaredTable:
     """The declared columns of private data. Each column is read at its first use.
 
-    With ``drop`` an undeclared level is missing. Otherwise it raises an error.
+    With ``drop`` an undeclared level is missing. With ``labels`` it is missing too, and a missing number or truth value
+    raises an error. Otherwise an undeclared level raises an error.
 
     Raises
     ------
@@ -346,9 +348,15 @@ class DeclaredTable:
     """
 
     def __init__(
-        self, declared: Declared, data: Any, codes: MissingCodes = NO_CODES, drop: bool = False
+        self,
+        declared: Declared,
+        data: Any,
+        codes: MissingCodes = NO_CODES,
+        drop: bool = False,
+        labels: bool = False,
     ) -> None:
-        self._declared, self._read, self._missing, self._drop = declared, open_table(data)[1], codes, drop
+        self._declared, self._read, self._missing = declared, open_table(data)[1], codes
+        self._drop, self._labels = drop, labels
         self._length: int | None = None
         self.number = functools.cache(self._number)
         self.codes = functools.cache(self._codes)
@@ -371,6 +379,8 @@ class DeclaredTable:
             )
         values = column_of(f"data[{name!r}]", self._read(name), self._missing)
         self._check_length(name, len(values))
+        if self._labels and not np.isfinite(values).all():
+            raise not_finite(center=None)
         return Span(*bounds[name], np.where(np.isfinite(values), values, np.nan))
 
     def _codes(self, name: str) -> NDArray[np.float64]:
@@ -380,9 +390,15 @@ class DeclaredTable:
         what = f"data[{name!r}]"
         codes = known.codes(self._missing.clear_entries(what, self._read(name)), what)
         self._check_length(name, len(codes))
-        if (codes < 0).any() and not self._drop:
-            raise refuse_undeclared(f"data[{show(name)}]", "levels", "missing='drop'")
-        return np.where((codes >= 0) & (codes < len(levels)), codes, np.nan)
+        # False and True are no labels: another entry is missing, as among numbers.
+        truth = is_truth(self._declared, name)
+        if (codes < 0).any() and not (self._drop or (self._labels and not truth)):
+            option = "missing='drop'" if truth else "unknown='drop'"
+            raise refuse_undeclared(f"data[{show(name)}]", "levels", option)
+        inside = (codes >= 0) & (codes < len(levels))
+        if self._labels and truth and not inside.all():
+            raise not_finite(center=None)
+        return np.where(inside, codes, np.nan)
 
     def _check_length(self, name: str, length: int) -> None:
         if self._length not in (None, length):

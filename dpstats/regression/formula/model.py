@@ -65,7 +65,7 @@ class Indicator:
     code: int
 
     def of(self, table: DeclaredTable) -> Span:
-        tree = read_argument(expression(self.source))
+        tree = _read_source(self.source)
         if isinstance(tree, ast.Name):
             codes, low, high = table.codes(tree.id), 0.0, 1.0
         else:
@@ -74,6 +74,11 @@ class Indicator:
             # A condition that holds for all numbers within bounds, or for none, gives constants.
             low, high = sorted(float(end == self.code) for end in (condition.low, condition.high))
         return Span(low, high, np.where(np.isnan(codes), np.nan, codes == self.code))
+
+
+def _read_source(source: str) -> ast.expr:
+    """Return the expression of a factor: a name of a column of labels, or a condition."""
+    return read_argument(expression(source))
 
 
 @dataclass(frozen=True, slots=True)
@@ -374,12 +379,21 @@ class Formula:
         return any(isinstance(part, Indicator) for column in self._columns for part in column.parts)
 
     @property
+    def has_labels(self) -> bool:
+        """Whether a column depends on declared labels, of which rows may have others."""
+        sources = {
+            part.source for column in self._columns for part in column.parts if isinstance(part, Indicator)
+        }
+        names = [tree.id for tree in map(_read_source, sources) if isinstance(tree, ast.Name)]
+        return any(not is_truth(self._declared, name) for name in names)
+
+    @property
     def two_valued(self) -> tuple[bool, ...]:
         """Whether each column is 0 or 1: an indicator of levels."""
         return tuple(all(isinstance(part, Indicator) for part in column.parts) for column in self._columns)
 
     def rows(
-        self, data: Any, codes: MissingCodes = NO_CODES, drop: bool = False
+        self, data: Any, codes: MissingCodes = NO_CODES, drop: bool = False, labels: bool = False
     ) -> tuple[NDArray[np.float64], NDArray[np.float64] | None]:
         """Return the design of a private table, and its response (None for a formula without one).
 
@@ -396,6 +410,8 @@ class Formula:
             Codes of missing entries.
         drop : bool, default=False
             Whether an undeclared level of a factor is missing. Otherwise it raises an error.
+        labels : bool, default=False
+            Whether an undeclared level of a factor is missing, while a missing number raises an error.
 
         Returns
         -------
@@ -406,30 +422,35 @@ class Formula:
         ------
         InvalidData
             If a column is missing or cannot be read, or if a row has an undeclared level of a factor. The error
-            reveals that such a row exists, but not its value. To avoid it, set ``drop``.
+            reveals that such a row exists, but not its value. To avoid it, set ``drop`` or ``labels``.
         """
-        table = DeclaredTable(self._declared, data, codes, drop)
+        table = DeclaredTable(self._declared, data, codes, drop, labels)
         y = None if self._response is None else self._response.of(table).values
         return _matrix(self._columns, table), y
 
     def predictors(
-        self, data: Any, codes: MissingCodes = NO_CODES, drop: bool = False
+        self, data: Any, codes: MissingCodes = NO_CODES, drop: bool = False, labels: bool = False
     ) -> NDArray[np.float64]:
         """Return the design as `rows` does, without the response. The table need not have a response column."""
         if not self._columns:
             first = next(iter(data.values()), ()) if isinstance(data, Mapping) else data
             return np.empty((len(first), 0))
-        return _matrix(self._columns, DeclaredTable(self._declared, data, codes, drop))
+        return _matrix(self._columns, DeclaredTable(self._declared, data, codes, drop, labels))
 
     def find_cells(self, most: int) -> FormulaCells | None:
         """Return the cells of the factors, or None if the design does not consist of factors and columns of numbers."""
         return find_cells(self._columns, self._declared, most)
 
     def split_rows(
-        self, cells: FormulaCells, data: Any, codes: MissingCodes = NO_CODES, drop: bool = False
+        self,
+        cells: FormulaCells,
+        data: Any,
+        codes: MissingCodes = NO_CODES,
+        drop: bool = False,
+        labels: bool = False,
     ) -> tuple[NDArray[np.float64], NDArray[np.float64] | None, NDArray[np.int64]]:
         """Return the columns of numbers of a private table, its response, and the code of the cell of each row."""
-        table = DeclaredTable(self._declared, data, codes, drop)
+        table = DeclaredTable(self._declared, data, codes, drop, labels)
         y = None if self._response is None else self._response.of(table).values
         numbers = [
             column for column, factor in zip(self._columns, cells.is_factor, strict=True) if not factor
@@ -600,6 +621,8 @@ class FormulaRows(Source):
     data : data frame, or mapping of columns
     cells : FormulaCells, optional
         Read factors as the cell of each row, instead of as columns.
+    labels : bool, default=False
+        Leave out rows with an undeclared level, also where other missing entries are refused.
 
     Examples
     --------
@@ -610,8 +633,10 @@ class FormulaRows(Source):
     (2, 1)
     """
 
-    def __init__(self, formula: Formula, data: Any, cells: FormulaCells | None = None) -> None:
-        self._formula, self._data, self._cells = formula, data, cells
+    def __init__(
+        self, formula: Formula, data: Any, cells: FormulaCells | None = None, labels: bool = False
+    ) -> None:
+        self._formula, self._data, self._cells, self._labels = formula, data, cells, labels
         self.unit = unit_of(data)
         self.about = f"{formula.text}: {list(formula.names)}"
 
@@ -633,17 +658,18 @@ class FormulaRows(Source):
     def read(self, schema: Schema, given: Mapping[str, Any] | None = None) -> Rows:
         _, named = open_table(self._data)
         beside: dict[str, Any] = {}
-        how = schema.codes, schema.missing == "drop"
+        drop = schema.missing == "drop"
+        how = schema.codes, drop, self._labels and not drop
         if self._cells is None:
             X, response = self._formula.rows(self._data, *how)
         else:
             X, response, groups = self._formula.split_rows(self._cells, self._data, *how)
-            if schema.missing == "error" and (groups < 0).any():
+            if not any(how[1:]) and (groups < 0).any():
                 raise refuse_data(
                     "data",
                     got="at least one missing category",
                     allowed="have a level of every factor in each row",
-                    remedy="Declare None as a level, or set missing='drop'.",
+                    remedy="Declare None as a level, or set unknown='drop'.",
                 )
             beside = {"groups": groups}
         beside |= {

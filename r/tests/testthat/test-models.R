@@ -8,7 +8,7 @@ bounds <- list(x = c(0, 1), y = c(-3, 8))
 levels <- list(g = c("a", "b"))
 
 test_that("a linear model has the coefficients of lm, with intervals", {
-  fit <- dp_lm(y ~ x + factor(g), rows, bounds, levels, epsilon = 2, random_state = 1)
+  fit <- dp_lm(y ~ x + factor(g), rows, bounds, levels, epsilon = 2, unknown = "error", random_state = 1)
   expect_named(coef(fit), c("(Intercept)", "x", "C(g)[T.b]"))
   expect_lt(max(abs(coef(fit) - coef(lm(y ~ x + g, rows)))), 0.2)
   expect_identical(nobs(fit), 4000L)
@@ -74,7 +74,7 @@ test_that("ratios are exponentials", {
 })
 
 test_that("methods answer, or stop with the reason", {
-  fit <- dp_lm(y ~ x + C(g), rows, bounds, levels, random_state = 1)
+  fit <- dp_lm(y ~ x + C(g), rows, bounds, levels, unknown = "error", random_state = 1)
   expect_identical(df.residual(fit), 3997L)
   expect_named(glance(fit), c("nobs", "df.residual", "epsilon", "delta"))
   expect_identical(dimnames(coef(summary(fit))), list(names(coef(fit)), c("Estimate", "Std. Error", "z value", "Pr(>|z|)")))
@@ -85,6 +85,27 @@ test_that("methods answer, or stop with the reason", {
   expect_error(fitted(fit), "not released")
   expect_error(residuals(fit), "not released")
   expect_error(update(fit, . ~ x), "another release")
+})
+
+test_that("predictions are of the linear predictor or of the mean, as for glm", {
+  new <- data.frame(x = c(0.1, 0.9))
+  fit <- dp_glm(k ~ x, binomial(), rows, bounds, random_state = 1)
+  link <- coef(fit)[[1]] + coef(fit)[["x"]] * new$x
+  expect_equal(predict(fit, new), link)
+  expect_equal(predict(fit, new, type = "response"), plogis(link))
+  counts <- transform(rows, k = rpois(4000, exp(x)))
+  fit <- dp_glm(k ~ x, poisson(), counts, list(x = c(0, 1), k = c(0, 20)), random_state = 1)
+  link <- coef(fit)[[1]] + coef(fit)[["x"]] * new$x
+  expect_equal(predict(fit, new), link)
+  expect_equal(predict(fit, new, type = "response"), exp(link))
+  expect_error(predict(fit, new, type = "terms"), "should be one of")
+})
+
+test_that("rows with an undeclared level are left out, or refused", {
+  other <- transform(rows, g = factor(ifelse(x > 0.8, "other", as.character(g))))
+  fit <- dp_lm(y ~ x + g, other, bounds, levels, epsilon = 50, random_state = 1)
+  expect_lt(abs(nobs(fit) - sum(other$g != "other")), 30)
+  expect_error(dp_lm(y ~ x + g, other, bounds, levels, unknown = "error"), "declared levels only")
 })
 
 test_that("formulas that mean something else in Python are refused", {

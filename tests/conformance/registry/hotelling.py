@@ -127,7 +127,7 @@ def entries() -> Iterator[Entry]:
     options = {"bounds": (-3.0, 2.0), "epsilon": 2.0, "delta": 1e-2}
     yield _entry(
         "Hotelling, two samples",
-        {**options, "groups": [0, 1]},
+        {**options, "groups": [0, 1], "unknown": "error"},
         crossed_pair(),
         {"half the noise": HalfNoise},
         {"one radius in place of two for the sign": HalfRadius},

@@ -1,7 +1,7 @@
 """Rank tests: every small dataset, ties included, and noise for less than a row can move.
 
 A row of two groups or more is one number here: its whole part is the value, its thousandths are the group, as
-`registry.reading` makes both of any number.
+`registry.reading` makes both of any number. A group beyond the declared ones is of rows with an undeclared label.
 """
 
 from __future__ import annotations
@@ -125,10 +125,10 @@ def private_sizes() -> Entry:
         for size in range(1, n):
             for below, above in ((0, 1), (1, 0)):
                 rest = [(1, below)] * (size - 1) + [(2, above)] * (n - size)
-                for group in (0, 1):
+                for group in (0, 1, 2):
                     yield of_groups((0, below), *rest), of_groups((3, group), *rest)
 
-    pair = list(pairs())[4 * (n // 2)]
+    pair = list(pairs())[6 * (n // 2)]
     made = replace(_entry("", estimator, [], pair, ("what the statistic alone needs", n - 1)), pairs=pairs)
     return replace(
         made,
@@ -161,7 +161,7 @@ def entries() -> Iterator[Entry]:
     yield _entry(
         "Mann-Whitney",
         MannWhitneyTest(groups=[0, 1], **FEW),
-        [row(v, g) for v in range(3) for g in range(2)],
+        [row(v, g) for v in range(3) for g in range(3)],
         two,
         ("what a sum in whole ranks needs", 3),
     )
@@ -170,7 +170,7 @@ def entries() -> Iterator[Entry]:
     yield _entry(
         "Kruskal-Wallis",
         KruskalWallisTest(groups=[0, 1, 2], **FEW),
-        [row(v, g) for v in range(n) for g in range(3)],
+        [*(row(v, g) for v in range(n) for g in range(3)), row(0, 3), row(2, 3)],
         three,
         ("what a single rank sum needs", n),
     )
