@@ -81,6 +81,7 @@ def test_a_budget_that_lacks_delta_names_the_parameter(spent: float) -> None:
 POSITIVE = {
     "AdaptiveMean",
     "ContinualCounts",
+    "ContinualMeans",
     "FilteringTest",
     "GroupMeans",
     "HotellingTest",

@@ -15,6 +15,7 @@ from typing import Any
 
 from dpstats import __version__
 from dpstats.cli.budget import add_audit, add_budget, add_verify
+from dpstats.cli.conformal import CONFORMAL
 from dpstats.cli.doctor import add_demo, add_doctor, add_simulate
 from dpstats.cli.groups import GROUP_MEANS, HISTOGRAM, KS, SURVIVAL, TABLE
 from dpstats.cli.mean import BOUNDS, MEAN, PROPORTION, QUANTILE, SPARSE_MEAN
@@ -78,6 +79,7 @@ RELEASES: tuple[ReleaseCommand, ...] = (
     REGRESS,
     STATISTIC,
     KS,
+    CONFORMAL,
     IDENTITY_TEST,
 )
 

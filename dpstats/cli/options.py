@@ -246,6 +246,7 @@ _OTHER_NAMES = {
     "keys": "key",
     "causes": "cause",
     "n_outputs": "outputs",
+    "n_points": "points",
     "n_simulations": "simulations",
     "n_jobs": "jobs",
 }

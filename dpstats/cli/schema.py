@@ -53,6 +53,13 @@ COMMANDS: dict[str, dict[str, Schema]] = {
     "regress": {**_RELEASE, **_LEVEL, "params": _OBJECTS},
     "statistic": {**_RELEASE, **_COVERED, "estimates": _OBJECTS},
     "ks": {**_RELEASE, "statistic": _NUMBER, "cutoff": _NUMBER, "pvalue": _NUMBER},
+    "conformal": {
+        **_RELEASE,
+        "scores": _OBJECTS,
+        "alpha": _NUMBER,
+        "coverage_bound": _NUMBER,
+        "training": _TEXT,
+    },
     "identity-test": {**_RELEASE, "statistic": _NUMBER, "pvalue": _NUMBER, "reject": _FLAG, "level": _NUMBER},
     "sql": {"query": _TEXT, "privacy": _PRIVACY},
     "budget new": _LEDGER,

@@ -341,12 +341,16 @@ class PrivateConformalRegressor(ConformalPredictor):
         Column of X with the labels of the groups. The model does not get it.
     y_bounds : (low, high), optional
         Public bounds of the outcomes. Intervals are cut to them. An outcome outside is not covered.
+    upper_estimator : object with ``predict``, optional
+        Fitted model of an upper quantile. ``estimator`` is then one of a lower quantile, and both limits are moved
+        outward by one number, or inward if it is negative. ``training`` describes it too.
     scale_estimator : object with ``predict``, optional
         Fitted model of the scale of the residuals: positive numbers, such as predicted absolute residuals. Widths are
         then proportional to it. ``training`` describes it too.
     score_bounds : float or (low, high)
         Public bounds of the half-width, in units of the outcome, or of the scale with ``scale_estimator``. The
-        half-width is between them, or infinite. Default of low: ``high / 10000``.
+        half-width is between them, or infinite. Default of low: ``high / 10000``, and ``-high`` with
+        ``upper_estimator``.
     alpha : float, default=0.1
         Probability, in (0, 1), that an interval misses. Below 0.5 with groups.
     training : {"public", "private", "unprotected"}
@@ -357,8 +361,8 @@ class PrivateConformalRegressor(ConformalPredictor):
           weaker of the two guarantees, and not their sum.
         * "unprotected": on sensitive rows. Predictions and intervals may show these rows.
     n_points : int, optional
-        Number of public points that the half-width is chosen among, spaced by ratio. Default: between 32 and 4,096,
-        by the numbers of rows, epsilon and alpha.
+        Number of public points that the half-width is chosen among, spaced by ratio, or evenly with
+        ``upper_estimator``. Default: between 32 and 4,096, by the numbers of rows, epsilon and alpha.
     epsilon : float, default=1.0
         Privacy parameter. Must be positive.
     random_state : None, int or numpy.random.Generator, default=None
@@ -369,7 +373,8 @@ class PrivateConformalRegressor(ConformalPredictor):
     Attributes
     ----------
     half_width_ : float, or ndarray of shape (n_groups,)
-        Half-width of the intervals; times the scale, with ``scale_estimator``. It may be infinite.
+        Half-width of the intervals; times the scale, with ``scale_estimator``. It may be infinite. With
+        ``upper_estimator``, the distance by which both limits are moved outward, which may be negative.
     rank_ : int
         Rank that the choice aims at among the absolute residuals. Not with groups.
     coverage_bound_ : float
@@ -399,8 +404,8 @@ class PrivateConformalRegressor(ConformalPredictor):
     References
     ----------
     Vovk, Gammerman and Shafer (2005), Algorithmic learning in a random world. Lei, G'Sell, Rinaldo, Tibshirani and
-    Wasserman (2018), Distribution-free predictive inference for regression. Angelopoulos, Bates, Zrnic and Jordan
-    (2022), Private prediction sets.
+    Wasserman (2018), Distribution-free predictive inference for regression. Romano, Patterson and Candes (2019),
+    Conformalized quantile regression. Angelopoulos, Bates, Zrnic and Jordan (2022), Private prediction sets.
 
     Examples
     --------
@@ -419,28 +424,30 @@ class PrivateConformalRegressor(ConformalPredictor):
     """
 
     y_bounds: Any = None
+    upper_estimator: Any = None
     scale_estimator: Any = None
     score_bounds: Any = None
     half_width_: Any = fitted()
 
     _header = "half-width"
-    _models = ("estimator", "scale_estimator")
+    _models = ("estimator", "upper_estimator", "scale_estimator")
     _infinite = "An interval is infinite"
     _released = "half_width_"
 
     def _thresholds(self) -> tuple[float, float, bool]:
         self._outcome_bounds()
-        given = self.score_bounds
+        given, signed = self.score_bounds, self.upper_estimator is not None
         if attempt(lambda: np.ndim(given), Exception) == 1 and len(given) == 2:
-            low, high = (check_real("score_bounds", x, above=0, of=given) for x in given)
+            above = {} if signed else {"above": 0}
+            low, high = (check_real("score_bounds", x, of=given, **above) for x in given)
         else:
             high = check_real("score_bounds", given, above=0)
-            low = high / 10**_DECADES
-        if not low < high or low < np.finfo(np.float64).tiny * 2**60:
+            low = -high if signed else high / 10**_DECADES
+        if not low < high or (not signed and low < np.finfo(np.float64).tiny * 2**60):
             raise refuse(
                 "score_bounds", given=given, allowed="a positive number, or a pair (low, high), low < high"
             )
-        return low, high, True
+        return low, high, not signed
 
     def _outcome_bounds(self) -> tuple[float, float]:
         """Return the public bounds of outcomes, infinite by default."""
@@ -457,11 +464,19 @@ class PrivateConformalRegressor(ConformalPredictor):
 
     def _score(self, table: Table) -> Numbers:
         assert table.y is not None
+        low, high = self._predict_limits(table)
         with np.errstate(all="ignore"):
-            scores: Numbers = np.abs(
-                table.y - self._call("estimator", "predict", table)
-            ) / self._predict_scale(table)
+            # Of one prediction, this is the absolute residual.
+            scores: Numbers = np.maximum(low - table.y, table.y - high) / self._predict_scale(table)
         return scores
+
+    def _predict_limits(self, table: Table) -> tuple[Numbers, Numbers]:
+        """Return both predicted limits of each row, in order, or the prediction twice."""
+        low = self._call("estimator", "predict", table)
+        if self.upper_estimator is None:
+            return low, low
+        high = self._call("upper_estimator", "predict", table)
+        return np.minimum(low, high), np.maximum(low, high)
 
     def _predict_scale(self, table: Table) -> Numbers:
         """Return the scale of each row, NaN where the model predicts none that is positive."""
@@ -471,8 +486,9 @@ class PrivateConformalRegressor(ConformalPredictor):
         return np.where(np.isfinite(found) & (found > 0), found, np.nan)
 
     def predict(self, X: Any) -> Numbers:
-        """Return the predictions of the model, of shape (n_samples,)."""
-        return self._call("estimator", "predict", self._new_rows(X))
+        """Return the predictions of the model, of shape (n_samples,): with two models, the middle of both."""
+        low, high = self._predict_limits(self._new_rows(X))
+        return low if self.upper_estimator is None else low / 2 + high / 2
 
     def predict_interval(self, X: Any) -> tuple[Numbers, Numbers]:
         """Return an interval for the outcome of each new row. Releases nothing new about calibration rows.
@@ -488,13 +504,15 @@ class PrivateConformalRegressor(ConformalPredictor):
             Limits in units of the outcome. They are infinite if the half-width is, or if the prediction is missing.
         """
         table = self._new_rows(X)
-        middle = self._call("estimator", "predict", table)
+        first, last = self._predict_limits(table)
         with np.errstate(all="ignore"):
             half = self._select_scores(table) * self._predict_scale(table)
-            half = half + _OUTWARD * (np.abs(middle) + half)
-            low, high = middle - half, middle + half
+            half = half + _OUTWARD * (np.maximum(np.abs(first), np.abs(last)) + np.abs(half))
+            low, high = first - half, last + half
+            # Limits that were moved inward past each other cover nothing: their middle stands for it.
+            low, high = np.minimum(low, low / 2 + high / 2), np.maximum(high, low / 2 + high / 2)
         # A calibration row with such a prediction has the last point, which stands for everything.
-        nothing = ~(np.isfinite(middle) & np.isfinite(half))
+        nothing = ~(np.isfinite(first) & np.isfinite(last) & np.isfinite(half))
         least, most = self._outcome_bounds()
         low = np.clip(np.where(nothing, -np.inf, low), least, most)
         return low, np.clip(np.where(nothing, np.inf, high), least, most)

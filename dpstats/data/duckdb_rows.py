@@ -12,11 +12,14 @@ import struct
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from functools import cached_property, lru_cache
+from datetime import UTC, datetime
+from functools import cached_property, lru_cache, partial
 from importlib.util import find_spec
+from io import BytesIO
 from itertools import islice
 from pathlib import Path, PurePosixPath
 from typing import Any, NamedTuple
+from urllib.parse import unquote
 
 import numpy as np
 
@@ -43,16 +46,20 @@ class Address:
     Attributes
     ----------
     url : str
-    place : PurePosixPath
-        The address as its library names it.
+    place : str
+        The address as its library names it: the whole of it for ``https``, and without the scheme for ``s3``.
     files : fsspec file system, or None where DuckDB's extension httpfs reads it
+    path : PurePosixPath
+        Folders and name, without the query behind them.
     name, suffix, suffixes
         See `pathlib.PurePath`. No message shows more than the name, because an address may hold a password.
     """
 
     def __init__(self, url: str, place: str, files: Any) -> None:
-        self.url, self.place, self.files = url, PurePosixPath(place), files
-        self.name, self.suffix, self.suffixes = self.place.name, self.place.suffix, self.place.suffixes
+        self.url, self.place, self.files = url, place, files
+        path = place.partition("?")[0].replace("://", "/")
+        self.path = PurePosixPath(unquote(path) if self.is_page else path)
+        self.name, self.suffix, self.suffixes = self.path.name, self.path.suffix, self.path.suffixes
 
     @classmethod
     def parse(cls, url: str) -> Address | Path:
@@ -66,7 +73,7 @@ class Address:
                 return Path(place)
             return cls(url, place, files)
         if scheme in ("s3", "gs", "gcs", "r2", "http", "https", "hf") and _has_httpfs():
-            return cls(url, rest.partition("?")[0], None)
+            return cls(url, rest, None)
         raise refuse_data(
             "X",
             got=f"one of {scheme!r}",
@@ -75,9 +82,27 @@ class Address:
             f"X = duckdb.sql(\"FROM '{scheme}://...'\").",
         )
 
-    def locate(self, place: Any) -> Address:
-        """Return the address of another file of the library."""
-        return Address(self.files.unstrip_protocol(str(place)), str(place), self.files)
+    def find(self, pattern: bool) -> list[Address]:
+        """Return the files below this folder, or those of this pattern, sorted by name."""
+        if not self.is_page:
+            find = self.files.glob if pattern else partial(self.files.find, withdirs=False)
+            places = sorted(self.ask(lambda: find(self.place)))
+            return [Address(self.files.unstrip_protocol(place), place, self.files) for place in places]
+        # A page is listed by its links, which may also lead to the same page in another order.
+        root = re.split(r"[^/]*[*\[?]" if pattern else r"[?]", self.place)[0]
+        places = [place for place in sorted(self.ask(lambda: self.files.find(root))) if "?" not in place]
+        if pattern:
+            from fsspec.utils import glob_translate
+
+            # Servers write the special characters of names in different ways.
+            wanted = re.compile(glob_translate(unquote(self.place)))
+            places = [place for place in places if wanted.match(unquote(place))]
+        return [Address(place, place, self.files) for place in places]
+
+    @property
+    def is_page(self) -> bool:
+        """Whether this is a page of the web, which is listed by the links in it."""
+        return self.place.startswith(("http://", "https://"))
 
     def open(self) -> Any:
         """Return the file, open for reading."""
@@ -87,11 +112,11 @@ class Address:
                 allowed="Parquet at an address that fsspec does not read",
                 remedy="Install fsspec's package.",
             )
-        return self.ask(lambda: self.files.open(str(self.place), "rb"))
+        return self.ask(lambda: self.files.open(self.place, "rb"))
 
     def is_file(self) -> bool:
         """Return whether the file is there, or True where only DuckDB can find it."""
-        return self.files is None or bool(self.ask(lambda: self.files.isfile(str(self.place))))
+        return self.files is None or bool(self.ask(lambda: self.files.isfile(self.place)))
 
     def ask(self, query: Callable[[], Any]) -> Any:
         """Return the answer of the library. Its errors may show the address."""
@@ -338,7 +363,8 @@ def file_literal(path: File) -> str:
             allowed="the path of a file without a backslash beside one of []*?",
             remedy="Rename the file.",
         )
-    escaped = "".join(f"[{letter}]" if letter in "[]*?" else letter for letter in name)
+    special = "[]*" if isinstance(path, Address) and path.is_page else "[]*?"
+    escaped = "".join(f"[{letter}]" if letter in special else letter for letter in name)
     return text_literal(escaped)
 
 
@@ -629,7 +655,21 @@ def add_libraries(connection: Any, paths: Sequence[File]) -> None:
             _asked(lambda: connection.execute("LOAD httpfs"))
         elif isinstance(path, Address) and path.files is not None and path.files not in known:
             known.append(path.files)
-            connection.register_filesystem(path.files)
+            connection.register_filesystem(_readable(path.files) if path.is_page else path.files)
+
+
+def _readable(pages: Any) -> Any:
+    """Return a library of web pages that has what DuckDB asks for: a time of change, and parts of every file."""
+    own = type(pages)(*pages.storage_args, **pages.storage_options, skip_instance_cache=True)
+
+    def open_whole(path: str, *given: Any, **options: Any) -> Any:
+        # Many servers send parts of a file. From the others, the whole file is read into memory.
+        if pages.info(path).get("partial"):
+            return pages._open(path, *given, **options)
+        return BytesIO(pages.cat_file(path))
+
+    own.modified, own._open = lambda path: datetime.fromtimestamp(0, UTC), open_whole
+    return own
 
 
 def _ask(connection: Any) -> Callable[[str], Sequence[Sequence[Any]]]:

@@ -248,28 +248,27 @@ def _check_once(found: Sequence[Found]) -> None:
 
 def _find_address(address: Address, pattern: bool) -> Iterator[Found]:
     """Yield the files at an address, which may be a folder or a pattern if a library lists it."""
-    place, library = address.place, address.files
-    if library is None:
-        if pattern or not place.name.lower().endswith(TABLES):
-            raise refuse_data(
-                "X",
-                got="a folder or a pattern at an address",
-                allowed="the address of a file, where fsspec cannot list it",
-                remedy="Install fsspec's package for it, or give the addresses of the files as a list.",
-            )
+    library, is_table = address.files, address.name.lower().endswith(TABLES)
+    if library is None and (pattern or not is_table):
+        raise refuse_data(
+            "X",
+            got="a folder or a pattern at an address",
+            allowed="the address of a file, where fsspec cannot list it",
+            remedy="Install fsspec's package for it, or give the addresses of the files as a list.",
+        )
+    # A page is listed by its links. Rows of a table may be links, too.
+    if library is None or (address.is_page and is_table and not pattern):
         yield Found(address, {})
         return
-    listed = address.ask(
-        lambda: library.glob(str(place)) if pattern else library.find(str(place), withdirs=False)
-    )
-    root = PurePath(*_find_root(place.parts)) if pattern else place
-    for path in map(PurePath, sorted(listed)):
-        inner = (*path.parts[len(root.parts) : -1], path.name)
+    parts = address.path.parts
+    root = PurePath(*_find_root(parts)) if pattern else address.path
+    for found in address.find(pattern):
+        inner = (*found.path.parts[len(root.parts) : -1], found.name)
         for name in inner:
             _check_lake(name)
         if not any(map(_is_hidden, inner)):
-            _check_ending(path)
-            yield Found(address.locate(path), _folder_columns(path, root))
+            _check_ending(found)
+            yield Found(found, _folder_columns(found.path, root))
 
 
 # Rows

@@ -2,6 +2,7 @@
 
 from dpstats.means.adaptive import AdaptiveMean
 from dpstats.means.clipped import ClippedMean
+from dpstats.means.continual import ContinualMeans, MeanPath, StepMean
 from dpstats.means.estimator import CompleteCases, clipping_radius, required_samples
 from dpstats.means.private_bounds import Bounds, PrivateBounds, private_bounds
 from dpstats.means.sparse import SparseMean
@@ -13,9 +14,12 @@ __all__ = [
     "Bounds",
     "ClippedMean",
     "CompleteCases",
+    "ContinualMeans",
+    "MeanPath",
     "PrivateBounds",
     "PrivateVariance",
     "SparseMean",
+    "StepMean",
     "UnknownBounds",
     "clipping_radius",
     "private_bounds",

@@ -6,6 +6,7 @@ Proof: docs/proofs/continual-counts.md.
 from __future__ import annotations
 
 import os
+from abc import abstractmethod
 from collections.abc import Sequence
 from typing import Any, NamedTuple, NoReturn
 
@@ -38,8 +39,7 @@ from dpstats.release.witness import Mechanism
 
 Floats = NDArray[np.float64]
 
-_COUNTS = "counts"
-_MOST_ROWS, _MOST_STEPS = 2**31, 2**16
+_MOST_STEPS = 2**16
 
 
 class StepEstimate(NamedTuple):
@@ -59,7 +59,216 @@ class StepEstimate(NamedTuple):
     noise_std: float
 
 
-class ContinualCounts(Mechanism):
+class ContinualStream(Mechanism):
+    """Base of the streams: the factor times the private integers of all steps, with noise, from one charge.
+
+    A subclass says what a step contributes, and what is estimated from the totals.
+    """
+
+    _bits = BITS
+    """The factor has entries on 2^-bits."""
+    _value_bits = 0
+    """A row contributes integers of at most 2^value_bits."""
+    _most_rows = 2**31
+    """Rows of all steps together: with both bits, integers stay below 2^61."""
+    _stage, _given_name = "counts", "count"
+
+    def __init__(
+        self,
+        horizon: Any,
+        epsilon: Any,
+        delta: Any,
+        state: Any,
+        neighbors: Any,
+        random_state: Any,
+        budget: PrivacyBudget | None,
+    ) -> None:
+        self._horizon = check_integer("horizon", horizon, at_least=1, at_most=_MOST_STEPS)
+        epsilon, delta = check_privacy_parameters(epsilon, delta)
+        if delta == 0:
+            remedy = "The noise is Gaussian: give delta=1e-6 for example."
+            raise refuse("delta", got="0", allowed="positive for a stream", remedy=remedy)
+        super().__init__(PrivacyGuarantee(epsilon, delta, parse_neighbors(neighbors)), random_state, budget)
+        refuse_key(self._budget)
+        self._unit = 2.0 ** -(self._bits + self._value_bits)
+        moved, numbers = self._sensitivity(), self._horizon * self._counters
+        item = Integers(self._stage, numbers, self._unit, moved, moved)
+        noise = additive_stages([item], epsilon, delta, neighbors=self._guarantee.neighbors)
+        self._plan = self._planned(*noise)
+        self._process = os.getpid()
+        self._numbers: NumberStream | None = None
+        facts = {"plan": plan_fingerprint(self._plan), "simulated": str(self._guarantee.simulated)}
+        request = describe_request(self, neighbors=self._guarantee.neighbors) | facts
+        request.pop("state", None)
+        self._state = StreamState(state, request)
+        self._places: dict[str, int] = {}
+        self._given = np.zeros((self._horizon, self._counters), dtype=np.int64)
+        self._released = np.zeros((self._horizon, self._counters))
+        self._totals = np.zeros((self._horizon, self._counters))
+        # Reversed, so that the steps so far have a contiguous part of each.
+        self._factor = factor_steps(self._horizon, self._bits)[::-1].copy()
+        self._weights = estimate_weights(self._horizon, self._bits)[::-1].copy()
+        self._deviations = self.noise_std()
+        self._known = self._rows = 0
+        self._learn()
+
+    @property
+    @abstractmethod
+    def _counters(self) -> int:
+        """Number of released numbers of a step."""
+
+    @abstractmethod
+    def _sensitivity(self) -> int:
+        """Return the largest l2 distance of the released integers between neighbors, rounded up."""
+
+    def _count_rows(self, given: Any) -> int:
+        """Return the number of rows of a step."""
+        return int(sum(given))
+
+    @property
+    def horizon(self) -> int:
+        """Largest number of steps."""
+        return self._horizon
+
+    @property
+    def plan(self) -> Plan:
+        """Noise and cost of the whole stream."""
+        return self._plan
+
+    @property
+    def noise_scale(self) -> float:
+        """Standard deviation of the noise of a released number, in rows."""
+        return float(np.asarray(self._plan.additive[0].noise_scale))
+
+    @property
+    def n_steps(self) -> int:
+        """Number of steps so far, of this process and of others with the same state."""
+        return len(self._state.steps)
+
+    def noise_std(self, window: int | None = None) -> Floats:
+        """Return the standard deviation of the noise of every total of a whole stream, before any data are given.
+
+        Parameters
+        ----------
+        window : int, optional
+            Number of steps of a window: the noise of the count of the last ``window`` steps. Default: totals.
+        """
+        if window is not None:
+            check_integer("window", window, at_least=1, at_most=self._horizon)
+        return self.noise_scale * np.sqrt(np.cumsum(path_weights(self._horizon, window, self._bits) ** 2))
+
+    @state_charges
+    def _answer(self, counts: list[NDArray[np.int64]], keys: list[Any]) -> list[Any]:
+        # Before any lock, which another thread of the parent may have held at the fork.
+        if os.getpid() != self._process:
+            raise DPStatsError(
+                "a stream must be used by the process that made it, got a forked one. Make it again from its state."
+            )
+        for key in keys:
+            if key is not None and not is_key(key):
+                raise refuse("key", given=key, allowed="None or text of 1 to 200 printable characters")
+        if len(set(keys)) + max(keys.count(None) - 1, 0) < len(keys):
+            raise refuse("keys", allowed="different names for different steps")
+        with self._state.lock:
+            # What can be refused is refused before the charge, and again if another process has added steps.
+            self._find_new(counts, keys)
+            self._open()
+            with self._state.adding() as new:
+                self._learn()
+                fresh = self._find_new(counts, keys)
+                first = self._known
+                if fresh:
+                    new += self._released_steps(fresh)
+            # The steps are stored now, and only now an answer may be given.
+            self._learn()
+            return self._estimate(self._find_places(keys, first))
+
+    def _find_places(self, keys: list[Any], first: int) -> list[int]:
+        """Return the places of steps: of known keys as they were, and of the others from ``first`` on."""
+        places = []
+        for key in keys:
+            places.append(first if key is None else self._places[key])
+            first += places[-1] >= first
+        return places
+
+    @abstractmethod
+    def _estimate(self, places: Sequence[int]) -> list[Any]:
+        """Return the answers of steps."""
+
+    def _read_path(self) -> tuple[tuple[Any, ...], Floats]:
+        """Return the keys of all steps so far, and their totals."""
+        with self._state.lock:
+            self._state.read()
+            self._learn()
+        if self._known == 0:
+            raise DPStatsError("path() must follow a step, got none. Call update() first.")
+        keys = tuple(step.key or place + 1 for place, step in enumerate(self._state.steps))
+        return keys, self._totals[: self._known].copy()
+
+    def _find_new(
+        self, counts: list[NDArray[np.int64]], keys: list[Any]
+    ) -> list[tuple[NDArray[np.int64], Any]]:
+        """Return the steps whose keys are not known, or refuse them."""
+        fresh = [(count, key) for count, key in zip(counts, keys, strict=True) if key not in self._places]
+        left = self._horizon - self._known
+        if len(fresh) > left:
+            raise Exhausted(
+                f"the horizon of {self._horizon:,} steps has {left:,} left: a new stream costs a new guarantee"
+            )
+        if self._rows + sum(self._count_rows(count) for count, _ in fresh) > self._most_rows:
+            power = self._most_rows.bit_length() - 1
+            raise refuse_data(self._given_name, allowed=f"at most 2^{power} rows in all steps together")
+        return fresh
+
+    def _released_steps(self, fresh: list[tuple[NDArray[np.int64], Any]]) -> list[Step]:
+        """Return the next steps: the factor times the counts, in exact integers, with noise."""
+        first, last = self._known, self._known + len(fresh)
+        self._given[first:last] = [count for count, _ in fresh]
+        exact = self._exact(first, last)
+        assert self._numbers is not None
+        self._numbers.set_released(first * self._counters)
+        noisy: Any = self._numbers.add(exact.ravel()).reshape(exact.shape).tolist()
+        return [
+            Step(key, tuple(count.tolist()), tuple(row))
+            for (count, key), row in zip(fresh, noisy, strict=True)
+        ]
+
+    def _exact(self, first: int, last: int) -> NDArray[np.int64]:
+        """Return the factor times the counts for some steps, below 2^61: see ``_most_rows``."""
+        rows = range(first + 1, last + 1)
+        return np.array([self._factor[self._horizon - t :] @ self._given[:t] for t in rows], dtype=np.int64)
+
+    def _learn(self) -> None:
+        """Compute the totals of the steps that the state has and this object has not."""
+        for place in range(self._known, len(self._state.steps)):
+            step = self._state.steps[place]
+            self._given[place] = step.given
+            self._released[place] = np.array(step.released, dtype=np.float64) * self._unit
+            self._totals[place] = self._weights[self._horizon - place - 1 :] @ self._released[: place + 1]
+            if step.key is not None:
+                self._places[step.key] = place
+            self._known, self._rows = place + 1, self._rows + self._count_rows(step.given)
+
+    def _open(self) -> None:
+        """Charge the budget for the whole stream, once, and open the stream of its numbers."""
+        if self._numbers is not None:
+            return
+        session = self._session_of_state(self._plan, "" if self._state.path is None else self._state.identity)
+        if self._state.charged:
+            session.resume()
+        else:
+            session.check()
+            session.open()
+            self._state.mark_charged()
+        self._numbers = session.numbers(self._stage)
+
+    def __reduce__(self) -> NoReturn:
+        raise TypeError(
+            f"a {type(self).__name__} cannot be copied or pickled: two copies would cost twice. Give it a state."
+        )
+
+
+class ContinualCounts(ContinualStream):
     """Release the total number of rows after every step of a stream, such as every day, from one charge.
 
     Each row counts at one step. The noise of the steps is correlated, so the error of a total grows with the logarithm
@@ -129,72 +338,17 @@ class ContinualCounts(Mechanism):
         random_state: Any = None,
         budget: PrivacyBudget | None = None,
     ) -> None:
-        self._horizon = check_integer("horizon", horizon, at_least=1, at_most=_MOST_STEPS)
         self._categories = None if categories is None else Categories(categories)
-        epsilon, delta = check_privacy_parameters(epsilon, delta)
-        if delta == 0:
-            remedy = "The noise is Gaussian: give delta=1e-6 for example."
-            raise refuse("delta", got="0", allowed="positive for a stream of counts", remedy=remedy)
-        super().__init__(PrivacyGuarantee(epsilon, delta, parse_neighbors(neighbors)), random_state, budget)
-        refuse_key(self._budget)
-        self._plan = self._planned(count_stream_stage(self._horizon, self._counters, self._guarantee))
-        self._process = os.getpid()
-        self._numbers: NumberStream | None = None
-        facts = {"plan": plan_fingerprint(self._plan), "simulated": str(self._guarantee.simulated)}
-        request = describe_request(self, neighbors=self._guarantee.neighbors) | facts
-        request.pop("state", None)
-        self._state = StreamState(state, request)
-        self._places: dict[str, int] = {}
-        self._given = np.zeros((self._horizon, self._counters), dtype=np.int64)
-        self._released = np.zeros((self._horizon, self._counters))
-        self._totals = np.zeros((self._horizon, self._counters))
-        # Reversed, so that the steps so far have a contiguous part of each.
-        self._factor = factor_steps(self._horizon)[::-1].copy()
-        self._weights = estimate_weights(self._horizon)[::-1].copy()
-        self._deviations = self.noise_std()
-        self._known = self._rows = 0
-        self._learn()
+        super().__init__(horizon, epsilon, delta, state, neighbors, random_state, budget)
 
     @property
     def _counters(self) -> int:
         return 1 if self._categories is None else len(self._categories)
 
     @property
-    def horizon(self) -> int:
-        """Largest number of steps."""
-        return self._horizon
-
-    @property
     def categories(self) -> tuple[Any, ...]:
         """The declared categories, in order; none for a single counter."""
         return () if self._categories is None else self._categories.values
-
-    @property
-    def plan(self) -> Plan:
-        """Noise and cost of the whole stream."""
-        return self._plan
-
-    @property
-    def noise_scale(self) -> float:
-        """Standard deviation of the noise of a released number, in rows."""
-        return float(np.asarray(self._plan.additive[0].noise_scale))
-
-    @property
-    def n_steps(self) -> int:
-        """Number of steps so far, of this process and of others with the same state."""
-        return len(self._state.steps)
-
-    def noise_std(self, window: int | None = None) -> Floats:
-        """Return the standard deviation of the noise of every total of a whole stream, before any data are given.
-
-        Parameters
-        ----------
-        window : int, optional
-            Number of steps of a window: the noise of the count of the last ``window`` steps. Default: totals.
-        """
-        if window is not None:
-            check_integer("window", window, at_least=1, at_most=self._horizon)
-        return self.noise_scale * np.sqrt(np.cumsum(path_weights(self._horizon, window) ** 2))
 
     def update(self, count: Any, key: str | None = None) -> StepEstimate:
         """Add the rows of the next step, and return the total up to it.
@@ -223,7 +377,8 @@ class ContinualCounts(Mechanism):
         LedgerError
             If the state cannot be written. No answer is given then, and the step can be repeated.
         """
-        return self._answer([self._check_count(count)], [key])[0]
+        answer: StepEstimate = self._answer([self._check_count(count)], [key])[0]
+        return answer
 
     def update_many(self, counts: Any, keys: Sequence[str] | None = None) -> list[StepEstimate]:
         """Add several steps in order, stored together: faster than `update` for each.
@@ -267,23 +422,28 @@ class ContinualCounts(Mechanism):
 
     def path(self) -> CountPath:
         """Return the totals after all steps so far, with the joint distribution of their errors."""
-        with self._state.lock:
-            self._state.read()
-            self._learn()
-        size = self._known
-        if size == 0:
-            raise DPStatsError("path() must follow a step, got none. Call update() first.")
-        keys = tuple(step.key or place + 1 for place, step in enumerate(self._state.steps))
-        totals = self._totals[:size] if self._categories is not None else self._totals[:size, 0]
+        keys, totals = self._read_path()
         return CountPath(
-            totals.copy(),
-            self._deviations[:size],
             keys,
-            self.categories,
             self.noise_scale,
             self._horizon,
             self._guarantee,
+            totals if self._categories is not None else totals[:, 0],
+            self._deviations[: len(keys)],
+            self.categories,
         )
+
+    def _estimate(self, places: Sequence[int]) -> list[StepEstimate]:
+        totals = self._totals[list(places)]
+        return [
+            StepEstimate(
+                float(total[0]) if self._categories is None else total, float(self._deviations[place])
+            )
+            for place, total in zip(places, totals, strict=True)
+        ]
+
+    def _sensitivity(self) -> int:
+        return sensitivity_steps(self._horizon, self._counters, self._guarantee.neighbors)
 
     def _check_count(self, count: Any) -> NDArray[np.int64]:
         """Return the counts of a step, or refuse them."""
@@ -292,116 +452,7 @@ class ContinualCounts(Mechanism):
         if array is None or array.shape != right or array.dtype.kind not in "iuf":
             array = np.array(-1)
         # NaN is in no range.
-        if ((array >= 0) & (array <= _MOST_ROWS)).all() and (array == np.floor(array)).all():
+        if ((array >= 0) & (array <= self._most_rows)).all() and (array == np.floor(array)).all():
             return as_int64(array).reshape(-1)
         each = "" if self._categories is None else ", one for each category"
         raise refuse_data("count", allowed=f"whole numbers of rows from 0 to 2^31{each}")
-
-    @state_charges
-    def _answer(self, counts: list[NDArray[np.int64]], keys: list[Any]) -> list[StepEstimate]:
-        # Before any lock, which another thread of the parent may have held at the fork.
-        if os.getpid() != self._process:
-            raise DPStatsError(
-                "a stream must be used by the process that made it, got a forked one. Make it again from its state."
-            )
-        for key in keys:
-            if key is not None and not is_key(key):
-                raise refuse("key", given=key, allowed="None or text of 1 to 200 printable characters")
-        if len(set(keys)) + max(keys.count(None) - 1, 0) < len(keys):
-            raise refuse("keys", allowed="different names for different steps")
-        with self._state.lock:
-            # What can be refused is refused before the charge, and again if another process has added steps.
-            self._find_new(counts, keys)
-            self._open()
-            with self._state.adding() as new:
-                self._learn()
-                fresh = self._find_new(counts, keys)
-                first = self._known
-                if fresh:
-                    new += self._released_steps(fresh)
-            # The steps are stored now, and only now an answer may be given.
-            self._learn()
-            return self._tell(keys, first)
-
-    def _tell(self, keys: list[Any], first: int) -> list[StepEstimate]:
-        """Return the answers of steps: of known keys as they were, and of the others from ``first`` on."""
-        answers = []
-        for key in keys:
-            place = first if key is None else self._places[key]
-            first += place >= first
-            total = self._totals[place]
-            answers.append(
-                StepEstimate(
-                    float(total[0]) if self._categories is None else total.copy(),
-                    float(self._deviations[place]),
-                )
-            )
-        return answers
-
-    def _find_new(
-        self, counts: list[NDArray[np.int64]], keys: list[Any]
-    ) -> list[tuple[NDArray[np.int64], Any]]:
-        """Return the steps whose keys are not known, or refuse them."""
-        fresh = [(count, key) for count, key in zip(counts, keys, strict=True) if key not in self._places]
-        left = self._horizon - self._known
-        if len(fresh) > left:
-            raise Exhausted(
-                f"the horizon of {self._horizon:,} steps has {left:,} left: a new stream costs a new guarantee"
-            )
-        if self._rows + sum(int(count.sum()) for count, _ in fresh) > _MOST_ROWS:
-            raise refuse_data("count", allowed="at most 2^31 rows in all steps together")
-        return fresh
-
-    def _released_steps(self, fresh: list[tuple[NDArray[np.int64], Any]]) -> list[Step]:
-        """Return the next steps: the factor times the counts, in exact integers, with noise."""
-        first, last = self._known, self._known + len(fresh)
-        self._given[first:last] = [count for count, _ in fresh]
-        exact = self._exact(first, last)
-        assert self._numbers is not None
-        self._numbers.set_released(first * self._counters)
-        noisy: Any = self._numbers.add(exact.ravel()).reshape(exact.shape).tolist()
-        return [
-            Step(key, tuple(count.tolist()), tuple(row))
-            for (count, key), row in zip(fresh, noisy, strict=True)
-        ]
-
-    def _exact(self, first: int, last: int) -> NDArray[np.int64]:
-        """Return the factor times the counts for some steps, below 2^61: entries of the factor are at most 2^30."""
-        rows = range(first + 1, last + 1)
-        return np.array([self._factor[self._horizon - t :] @ self._given[:t] for t in rows], dtype=np.int64)
-
-    def _learn(self) -> None:
-        """Compute the totals of the steps that the state has and this object has not."""
-        for place in range(self._known, len(self._state.steps)):
-            step = self._state.steps[place]
-            self._given[place] = step.given
-            self._released[place] = np.array(step.released, dtype=np.float64) * 2.0**-BITS
-            self._totals[place] = self._weights[self._horizon - place - 1 :] @ self._released[: place + 1]
-            if step.key is not None:
-                self._places[step.key] = place
-            self._known, self._rows = place + 1, self._rows + sum(step.given)
-
-    def _open(self) -> None:
-        """Charge the budget for the whole stream, once, and open the stream of its numbers."""
-        if self._numbers is not None:
-            return
-        session = self._session_of_state(self._plan, "" if self._state.path is None else self._state.identity)
-        if self._state.charged:
-            session.resume()
-        else:
-            session.check()
-            session.open()
-            self._state.mark_charged()
-        self._numbers = session.numbers(_COUNTS)
-
-    def __reduce__(self) -> NoReturn:
-        raise TypeError(
-            "a ContinualCounts cannot be copied or pickled: two copies would cost twice. Give it a state."
-        )
-
-
-def count_stream_stage(horizon: int, counters: int, guarantee: PrivacyGuarantee) -> Any:
-    """Return the stage of the numbers of a whole stream."""
-    moved = sensitivity_steps(horizon, counters, guarantee.neighbors)
-    item = Integers(_COUNTS, horizon * counters, 2.0**-BITS, moved, moved)
-    return additive_stages([item], guarantee.epsilon, guarantee.delta, neighbors=guarantee.neighbors)[0]

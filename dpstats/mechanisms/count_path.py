@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -36,8 +36,8 @@ BITS = 30
 
 
 @lru_cache(maxsize=8)
-def factor_steps(size: int) -> NDArray[np.int64]:
-    """Return the first coefficients of (1 - x)^(-1/2), rounded to multiples of 2^-30: 2^30, 2^29, ...
+def factor_steps(size: int, bits: int = BITS) -> NDArray[np.int64]:
+    """Return the first coefficients of (1 - x)^(-1/2), in multiples of 2^-30: 2^30, 2^29, ...; or of 2^-bits.
 
     Examples
     --------
@@ -47,16 +47,16 @@ def factor_steps(size: int) -> NDArray[np.int64]:
     """
     found, numerator = [], 1 << 62
     for k in range(size):
-        # In integers, so that every machine has the same factor; 32 more bits than it keeps.
-        found.append((numerator + (1 << 31)) >> 32)
+        # In integers, so that every machine has the same factor; with more bits than it keeps.
+        found.append((numerator + (1 << (61 - bits))) >> (62 - bits))
         numerator = numerator * (2 * k + 1) // (2 * k + 2)
     return np.array(found, dtype=np.int64)
 
 
 @lru_cache(maxsize=8)
-def estimate_weights(size: int) -> Floats:
+def estimate_weights(size: int, bits: int = BITS) -> Floats:
     """Return the weights w of the total after step t, the sum of w_k y_(t-k) of the released numbers y."""
-    factor = factor_steps(size) * 2.0**-BITS
+    factor = factor_steps(size, bits) * 2.0**-bits
     inverse = np.zeros(size)
     inverse[0] = 1.0
     for n in range(1, size):
@@ -99,8 +99,11 @@ _BLOCK = 1 << 22  # numbers of a block of simulated paths
 
 
 @lru_cache(maxsize=16)
-def largest_errors(size: int, window: int | None) -> Floats:
-    """Return sorted draws of the largest |error|/deviation over all totals, or all windows, of ``size`` steps."""
+def largest_errors(size: int, window: int | None, numbers: int = 1) -> Floats:
+    """Return sorted draws of the largest |error|/deviation over all totals, or all windows, of ``size`` steps.
+
+    Each error has this many independent numbers, and its length counts.
+    """
     weights = path_weights(size, window)
     deviations = np.sqrt(np.cumsum(weights**2))
     first = 0 if window is None else window - 1
@@ -108,17 +111,17 @@ def largest_errors(size: int, window: int | None) -> Floats:
     transformed = np.fft.rfft(weights, length)
     # The draws are a table of the method and depend on no data, so they have a fixed seed.
     generator, found = np.random.default_rng(size), []
-    block = max(1, _BLOCK // length)
+    block = max(1, _BLOCK // (length * numbers))
     for start in range(0, _PATHS, block):
-        noise = generator.standard_normal((min(block, _PATHS - start), size))
-        path = np.fft.irfft(np.fft.rfft(noise, length) * transformed, length)[:, :size]
-        found.append(np.abs(path[:, first:] / deviations[first:]).max(axis=1))
+        noise = generator.standard_normal((min(block, _PATHS - start), numbers, size))
+        path = np.fft.irfft(np.fft.rfft(noise, length) * transformed, length)[..., first:size]
+        found.append(np.linalg.norm(path / deviations[first:], axis=1).max(axis=1))
     return np.sort(np.concatenate(found))
 
 
-def path_weights(size: int, window: int | None) -> Floats:
+def path_weights(size: int, window: int | None, bits: int = BITS) -> Floats:
     """Return the weights of the released numbers in a total, or in the count of the last ``window`` steps."""
-    weights = estimate_weights(size)
+    weights = estimate_weights(size, bits)
     if window is None or window >= size:
         return weights
     moved = weights.copy()
@@ -133,13 +136,14 @@ class WholePath(Together):
     size: int
     window: int | None
     counters: int
+    numbers: int = 1  # released numbers of each estimate
 
     words = "the simulated distribution of the largest error of the path"
 
     def each(self, level: float, count: int) -> float:
         if count == 1:
             return level
-        draws = largest_errors(self.size, self.window)
+        draws = largest_errors(self.size, self.window, self.numbers)
         # The counters have independent noise. This rank makes the band right on average over the simulation.
         rank = math.ceil(level ** (1 / self.counters) * (draws.size + 1))
         # Sidak's inequality holds for any level, also beyond what the draws can say.
@@ -147,7 +151,7 @@ class WholePath(Together):
         return wide if rank > draws.size else min(wide, 1 - 2 * float(ndtr(-draws[rank - 1])))
 
     def adjust(self, pvalues: Floats) -> Floats:
-        draws = largest_errors(self.size, self.window)
+        draws = largest_errors(self.size, self.window, self.numbers)
         with np.errstate(all="ignore"):
             above = draws.size - np.searchsorted(draws, -ndtri(pvalues / 2))
         one = (1 + above) / (1 + draws.size)
@@ -155,7 +159,107 @@ class WholePath(Together):
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class CountPath(HasEstimates, Printed):
+class StreamPath(HasEstimates, Printed):
+    """Base of the path of a stream: estimates after all steps so far, with a band and a picture.
+
+    Attributes
+    ----------
+    keys : tuple
+        The keys of the steps; their numbers, from 1, where none were given.
+    noise_scale : float
+        Standard deviation of the noise of one released number.
+    horizon : int
+    guarantee : PrivacyGuarantee
+    """
+
+    keys: tuple[Any, ...]
+    noise_scale: float
+    horizon: int
+    guarantee: PrivacyGuarantee
+
+    _quantity: ClassVar[str]
+    _meaning: ClassVar[str]
+
+    @property
+    def _labels(self) -> tuple[Any, ...]:
+        """Labels of the estimates of a step."""
+        return ("private",)
+
+    def estimates(self, window: int | None = None) -> Estimates:
+        """Return the estimates of all steps, or of windows of steps."""
+        raise TypeError(f"{type(self).__name__} does not define estimates")
+
+    def _facts(self) -> list[tuple[str, str]]:
+        noise = f"Gaussian, correlated over the steps; of a count alone {self.noise_scale:.4g}"
+        return [
+            ("Steps", f"{len(self.keys):,} of {self.horizon:,}"),
+            *self.guarantee.facts(),
+            ("Noise", noise),
+        ]
+
+    def band(self, confidence_level: float = 0.95, window: int | None = None) -> ConfidenceInterval:
+        """Return a band that covers the estimates of all steps so far together.
+
+        Parameters
+        ----------
+        confidence_level : float, default=0.95
+        window : int, optional
+            Number of steps of a window; default: totals since the first step.
+        """
+        return self.estimates(window=window).confidence_interval(confidence_level, simultaneous=True)
+
+    def summary(self, confidence_level: float | None = None, window: int | None = None) -> Summary:
+        """Return a table of the last 12 steps; ``to_frame`` has all of them."""
+        shown = _LAST * len(self._labels)
+        whole = self.estimates(window=window).summary(confidence_level)
+        if len(whole.rows) <= shown:
+            return whole
+        notes = [f"The last {_LAST} steps are shown; to_frame() has all.", *whole.notes]
+        return Summary(whole.title, whole.facts, whole.columns, whole.rows[-shown:], notes)
+
+    def plot(
+        self,
+        ax: Any = None,
+        confidence_level: float | None = None,
+        window: int | None = None,
+        **style: Any,
+    ) -> Any:
+        """Draw the estimates of all steps with their simultaneous band, and return the Axes.
+
+        Parameters
+        ----------
+        ax : matplotlib Axes, optional
+        confidence_level : float, default=0.95
+        window : int, optional
+            Number of steps of a window; default: totals since the first step.
+        **style
+            Properties of the lines, such as ``color``.
+        """
+        axis = new_figure(figsize=(5.6, 3.4)).subplots() if ax is None else ax
+        band = self.band(0.95 if confidence_level is None else confidence_level, window)
+        counters = len(self._labels)
+        shown = self.estimates(window=window).estimate.reshape(-1, counters)
+        low, high = (np.reshape(end, (-1, counters)) for end in (band.low, band.high))
+        steps = np.arange(len(self.keys) - len(shown), len(self.keys)) + 1
+        for place in range(counters):
+            look = {
+                "color": ESTIMATE if counters == 1 else f"C{place}",
+                "label": plain(self._labels[place]),
+            } | style
+            axis.step(steps, shown[:, place], where="post", linewidth=1.2, **look)
+            ends = low[:, place], high[:, place]
+            axis.fill_between(steps, *ends, step="post", color=look["color"], alpha=0.25, linewidth=0)
+        axis.set_xlabel("step")
+        span = "so far" if window is None else f"in {window} step{'s' * (window > 1)}"
+        axis.set_ylabel(f"{self._quantity} {span}")
+        axis.grid(alpha=0.25)
+        if counters > 1:
+            axis.legend(fontsize=8, frameon=False)
+        return axis
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class CountPath(StreamPath):
     """The totals after all steps so far, with the joint distribution of their errors.
 
     Attributes
@@ -189,11 +293,13 @@ class CountPath(HasEstimates, Printed):
 
     totals: Floats
     noise_std: Floats
-    keys: tuple[Any, ...]
     categories: tuple[Any, ...]
-    noise_scale: float
-    horizon: int
-    guarantee: PrivacyGuarantee
+
+    _quantity, _meaning = "rows", "number of rows"
+
+    @property
+    def _labels(self) -> tuple[Any, ...]:
+        return self.categories or ("private",)
 
     def estimates(self, window: int | None = None) -> Estimates:
         """Return totals, or counts of windows, with the distribution of their errors: the noise alone.
@@ -230,11 +336,7 @@ class CountPath(HasEstimates, Printed):
             NormalErrors(totals.ravel(), error),
             title="Private counts of a stream",
             header="count",
-            facts=[
-                ("Steps", f"{size:,} of {self.horizon:,}"),
-                *self.guarantee.facts(),
-                ("Noise", f"Gaussian, correlated over the steps; of a count alone {self.noise_scale:.4g}"),
-            ],
+            facts=self._facts(),
             rows="step",
             together=WholePath(size, window, counters),
             labels={"step": keys} | ({"category": names} if names else {}),
@@ -242,72 +344,13 @@ class CountPath(HasEstimates, Printed):
             simulated=self.guarantee.simulated,
         )
 
-    def band(self, confidence_level: float = 0.95, window: int | None = None) -> ConfidenceInterval:
-        """Return a band that covers the counts of all steps so far together.
-
-        Parameters
-        ----------
-        confidence_level : float, default=0.95
-        window : int, optional
-            Number of steps of a window; default: totals since the first step.
-        """
-        return self.estimates(window=window).confidence_interval(confidence_level, simultaneous=True)
-
-    def summary(self, confidence_level: float | None = None, window: int | None = None) -> Summary:
-        """Return a table of the last 12 steps; ``to_frame`` has all of them."""
-        shown = _LAST * max(len(self.categories), 1)
-        whole = self.estimates(window=window).summary(confidence_level)
-        if len(whole.rows) <= shown:
-            return whole
-        notes = [f"The last {_LAST} steps are shown; to_frame() has all.", *whole.notes]
-        return Summary(whole.title, whole.facts, whole.columns, whole.rows[-shown:], notes)
-
-    def plot(
-        self,
-        ax: Any = None,
-        confidence_level: float | None = None,
-        window: int | None = None,
-        **style: Any,
-    ) -> Any:
-        """Draw the counts of all steps with their simultaneous band, and return the Axes.
-
-        Parameters
-        ----------
-        ax : matplotlib Axes, optional
-        confidence_level : float, default=0.95
-        window : int, optional
-            Number of steps of a window; default: totals since the first step.
-        **style
-            Properties of the lines, such as ``color``.
-        """
-        axis = new_figure(figsize=(5.6, 3.4)).subplots() if ax is None else ax
-        band = self.band(0.95 if confidence_level is None else confidence_level, window)
-        counters = max(len(self.categories), 1)
-        shown = self.estimates(window=window).estimate.reshape(-1, counters)
-        low, high = (np.reshape(end, (-1, counters)) for end in (band.low, band.high))
-        steps = np.arange(len(self.keys) - len(shown), len(self.keys)) + 1
-        for place in range(counters):
-            look = {
-                "color": ESTIMATE if counters == 1 else f"C{place}",
-                "label": plain(self.categories[place]) if self.categories else "private",
-            } | style
-            axis.step(steps, shown[:, place], where="post", linewidth=1.2, **look)
-            ends = low[:, place], high[:, place]
-            axis.fill_between(steps, *ends, step="post", color=look["color"], alpha=0.25, linewidth=0)
-        axis.set_xlabel("step")
-        axis.set_ylabel("rows so far" if window is None else f"rows in {window} step{'s' * (window > 1)}")
-        axis.grid(alpha=0.25)
-        if counters > 1:
-            axis.legend(fontsize=8, frameon=False)
-        return axis
-
 
 _LAST = 12
 
 
 @picture_of.register
-def _draw_path(result: CountPath) -> tuple[str, Any] | None:
+def _draw_path(result: StreamPath) -> tuple[str, Any] | None:
     if len(result.keys) < 2:
         return None
-    words = "The number of rows up to each step, with a 95% band that holds for all steps together."
+    words = f"The {result._meaning} up to each step, with a 95% band that holds for all steps together."
     return words, result.plot().figure

@@ -20,6 +20,7 @@ import pytest
 
 from dpstats.cli import main
 from dpstats.cli.budget import add_audit, add_budget
+from dpstats.cli.conformal import CONFORMAL, PredictionColumns
 from dpstats.cli.doctor import add_demo, add_simulate
 from dpstats.cli.groups import GROUP_MEANS, HISTOGRAM, KS, SURVIVAL, TABLE
 from dpstats.cli.mean import BOUNDS, MEAN, PROPORTION, QUANTILE, SPARSE_MEAN
@@ -281,6 +282,8 @@ OPTIONS |= {
     ),
 }
 TIMES = ["--time", "t", "--event", "e", "--horizon", "9"]
+PREDICTED = ["--prediction", "p", "--score-bounds", "9", "--training", "public"]
+CLASSED = ["--classes", "a,b", "--probabilities", "p,q", "--training", "public"]
 OF_BLOCKS = ["--function", "math:sqrt"]
 OPTIONS |= {
     "quantile": (
@@ -339,6 +342,36 @@ OPTIONS |= {
             ),
             "epsilon": (COMPARED, [*COMPARED, "--epsilon", "0.3"], {"epsilon": 0.3}),
             "missing": (COMPARED, [*COMPARED, "--missing", "drop"], {"missing": "drop"}),
+        },
+    ),
+    "conformal": (
+        CONFORMAL,
+        {
+            "prediction": (PREDICTED, ["--prediction", "q", *PREDICTED[2:]], {}),
+            "training": (PREDICTED, [*PREDICTED[:-1], "unprotected"], {"training": "unprotected"}),
+            "score_bounds": (PREDICTED, [*PREDICTED[:3], "7", *PREDICTED[4:]], {"score_bounds": 7.0}),
+            "upper": (PREDICTED, [*PREDICTED, "--upper", "u"], {"upper_estimator": PredictionColumns((1,))}),
+            "scale": (PREDICTED, [*PREDICTED, "--scale", "s"], {"scale_estimator": PredictionColumns((1,))}),
+            "y_bounds": (PREDICTED, [*PREDICTED, "--y-bounds", "0", "9"], {"y_bounds": [0.0, 9.0]}),
+            "alpha": (PREDICTED, [*PREDICTED, "--alpha", "0.2"], {"alpha": 0.2}),
+            "points": (PREDICTED, [*PREDICTED, "--points", "99"], {"n_points": 99}),
+            "groups": (
+                PREDICTED,
+                [*PREDICTED, "--by", "g", "--groups", "x,y"],
+                {"by": "g", "groups": ["x", "y"]},
+            ),
+            "by": (
+                PREDICTED,
+                [*PREDICTED, "--by", "g", "--groups", "x,y"],
+                {"by": "g", "groups": ["x", "y"]},
+            ),
+            "epsilon": (PREDICTED, [*PREDICTED, "--epsilon", "0.3"], {"epsilon": 0.3}),
+            "classes": (
+                CLASSED,
+                ["--classes", "c,d", *CLASSED[2:]],
+                {"estimator": PredictionColumns((0, 1), ("c", "d"))},
+            ),
+            "probabilities": (CLASSED, [*CLASSED[:3], "r,q", *CLASSED[4:]], {}),
         },
     ),
     "statistic": (
@@ -426,6 +459,7 @@ def test_options_reach_the_estimator(
         "survival",
         "statistic",
         "ks",
+        "conformal",
     ],
 )
 def test_the_tables_have_every_option(name: str) -> None:

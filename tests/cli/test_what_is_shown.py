@@ -51,6 +51,10 @@ CHARGES: dict[str, tuple[list[str], list[str]]] = {
     ),
     "identity-test": (["--column", "b", "--mean", "0", "--test", "spatial-sign"], ["b"]),
     "ks": (["--column", "a", "--by", "g", "--groups", "u,v"], ["a", "g"]),
+    "conformal": (
+        ["--column", "a", "--prediction", "b", "--score-bounds", "9", "--training", "public"],
+        ["a", "b"],
+    ),
     "sql": ([QUERY, "--table", "t=x.csv"], [QUERY]),
 }
 

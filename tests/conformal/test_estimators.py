@@ -98,6 +98,47 @@ def test_a_spread_that_is_not_positive_has_an_infinite_interval() -> None:
     assert np.isfinite(high).tolist() == [True, False, False] and low[1] == -np.inf
 
 
+class Quantile:
+    """Limits of half of the outcomes of `linear`, or wider ones."""
+
+    def __init__(self, side: float, factor: float = 1.0) -> None:
+        self.side, self.factor = side, factor
+
+    def predict(self, X: Any) -> np.ndarray:
+        X = np.asarray(X)
+        return X @ [1.0, -2.0] + self.side * self.factor * 0.67 * (0.2 + np.abs(X[:, 0]))
+
+
+@pytest.mark.parametrize(("factor", "sign"), [(1.0, 1), (6.0, -1)])
+def test_limits_of_quantile_models_are_moved_outward_or_inward(factor: float, sign: int) -> None:
+    X, y = linear(12_000)
+    made = PrivateConformalRegressor(
+        Quantile(-1, factor), upper_estimator=Quantile(1, factor), score_bounds=20, **PUBLIC
+    ).fit(X[:6000], y[:6000])
+    assert np.sign(made.half_width_) == sign
+    low, high = made.predict_interval(X[6000:])
+    inside = (low <= y[6000:]) & (y[6000:] <= high)
+    assert 0.89 < inside.mean() < 0.94 and (low <= high).all()
+    np.testing.assert_allclose(made.predict(X[6000:]), X[6000:] @ [1.0, -2.0], atol=1e-12)
+    # Crossed models are put in order.
+    again = PrivateConformalRegressor(
+        Quantile(1, factor), upper_estimator=Quantile(-1, factor), score_bounds=20, **PUBLIC
+    ).fit(X[:6000], y[:6000])
+    assert again.half_width_ == made.half_width_
+
+
+def test_limits_that_pass_each_other_are_their_middle() -> None:
+    X = np.zeros((2000, 2))
+    made = PrivateConformalRegressor(
+        Quantile(-1, 50), upper_estimator=Quantile(1, 50), score_bounds=(-9, 20), **PUBLIC
+    ).fit(X, np.zeros(2000))
+    low, high = made.predict_interval([[0.0, 0.0]])
+    assert made.half_width_ == pytest.approx(-6.7, abs=0.1) and low[0] <= 0 <= high[0]
+    made.half_width_ = -9.0
+    low, high = made.predict_interval([[0.0, 0.0]])
+    assert low[0] == high[0] == 0
+
+
 def test_public_bounds_cut_the_intervals() -> None:
     X, y = linear(1000)
     made = PrivateConformalRegressor(Zero(), score_bounds=50, y_bounds=(-1, 2), **PUBLIC)

@@ -27,6 +27,7 @@ STREAMS = {
     in (
         "AboveThreshold",
         "ContinualCounts",
+        "ContinualMeans",
         "SparseVector",
         "NumericSparseVector",
         "OnlineMultiplicativeWeights",

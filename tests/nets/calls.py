@@ -315,6 +315,11 @@ OTHERS: dict[str, Call] = {
             {"horizon": 12, **SEED},
             lambda made: (made.update_many([5, 0, 9, 4]), made.path(), made),
         ),
+        Call(
+            means.ContinualMeans,
+            {"bounds": (0, 9), "horizon": 12, **SEED},
+            lambda made: (made.update_many([[5.0, 4.0], [], [9.0]]), made.path(), made),
+        ),
         Call(mechanisms.AboveThreshold, {"threshold": 2.0, **SEED}, stream),
         Call(mechanisms.SparseVector, {"threshold": 2.0, "max_above": 2, **SEED}, stream),
         Call(mechanisms.NumericSparseVector, {"threshold": 2.0, "max_above": 2, **SEED}, stream),

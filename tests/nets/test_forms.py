@@ -20,7 +20,7 @@ from dpstats import auditing, simulation
 from dpstats.auditing import CheckItem, ReleaseCheck
 from dpstats.inference.reports import Reported
 from dpstats.inference.results import Summary
-from dpstats.means import ClippedMean
+from dpstats.means import ClippedMean, ContinualMeans
 from dpstats.mechanisms import ContinualCounts, Histogram, RandomizedResponse
 from dpstats.privacy import PrivacyBudget, PrivacyGuarantee
 from dpstats.privacy.plan import Plan
@@ -94,6 +94,12 @@ def count_days() -> Any:
     return made.path()
 
 
+def average_days() -> Any:
+    made = ContinualMeans(bounds=(0, 9), horizon=12, random_state=0)
+    made.update_many([[5.0] * 50, [4.0] * 60])
+    return made.path()
+
+
 RESULTS: dict[str, Callable[[], Any]] = {
     "Estimates": lambda: fitted("ClippedMean").estimates(),
     "Test": lambda: fitted("ClippedMean").test(0.1),
@@ -134,6 +140,7 @@ RESULTS: dict[str, Callable[[], Any]] = {
     "FormulaFit": fit_curve,
     "RateFit": lambda: simulation.fit_rate(study(), "n", theory=-1),
     "CountPath": count_days,
+    "MeanPath": average_days,
     "PowerCurve": lambda: simulation.power_curve(
         ClippedMean(bounds=(0, 1), bounds_are="hard"), [100, 200], effect=0.1, std=0.3
     ),

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from dpstats.means import ContinualMeans
 from dpstats.mechanisms import (
     AboveThreshold,
     ContinualCounts,
@@ -102,6 +103,11 @@ def _several(n: int, rng: np.random.Generator) -> Any:
     return rng.normal(1e4, 1e3, size=n)
 
 
+def _means(secret: str, number: float) -> dict[str, Any]:
+    # Each step has the values of its rows.
+    return {name: [bad] for name, bad in _numbers(secret, number).items()}
+
+
 def _one_number(secret: str, number: float) -> dict[str, Any]:
     # A table of numbers is a value like any other.
     bad = {name: data for name, data in _numbers(secret, number).items() if name != "a table"}
@@ -148,6 +154,13 @@ CALLS: dict[type, MechanismCall] = {
         lambda n, rng: rng.integers(10**5, size=n),
         _numbers,
         keeps="Later numbers of the stream need the counts of earlier steps.",
+    ),
+    ContinualMeans: MechanismCall(
+        lambda **kw: ContinualMeans((0, 1), 4096, epsilon=1.0, delta=1e-3, **kw),
+        "update_many",
+        lambda n, rng: rng.random((n, 40)),
+        _means,
+        keeps="Later numbers of the stream need the counts and sums of earlier steps.",
     ),
     ExponentialMechanism: _selection(lambda **kw: ExponentialMechanism(1.0, 1.0, **kw)),
     ReportNoisyMax: _selection(lambda **kw: ReportNoisyMax(1.0, 1.0, **kw)),

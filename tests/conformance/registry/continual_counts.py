@@ -10,16 +10,21 @@ from typing import Any
 
 import numpy as np
 
+from dpstats.means import ContinualMeans
 from dpstats.mechanisms import ContinualCounts
 from dpstats.privacy import Neighbors, Plan
 from registry.entry import Dataset, Draw, Entry, PlantedBug, Understated, less_noise
 
 _STEPS = 12
-Build = Callable[..., ContinualCounts]
+Build = Callable[..., Any]
 
 
-def _given(made: ContinualCounts, rows: Dataset) -> np.ndarray:
-    """Return the counts of every step."""
+def _given(made: Any, rows: Dataset) -> np.ndarray:
+    """Return the counts of every step, or the counts and sums."""
+    if isinstance(made, ContinualMeans):
+        return np.array(
+            [made._add_up([v for at, v in filter(None, rows) if at == step]) for step in range(made.horizon)]
+        )
     counts = np.zeros((made.horizon, max(len(made.categories), 1)), dtype=np.int64)
     for row in rows:
         if row is not None:
@@ -27,7 +32,7 @@ def _given(made: ContinualCounts, rows: Dataset) -> np.ndarray:
     return counts
 
 
-def _exact(made: ContinualCounts, rows: Dataset) -> np.ndarray:
+def _exact(made: Any, rows: Dataset) -> np.ndarray:
     made._given[:] = _given(made, rows)
     return made._exact(0, made.horizon).ravel()
 
@@ -38,7 +43,7 @@ def _numbers(build: Build, noise: float = 1.0) -> Draw:
     def draw(rows: Dataset, rng: np.random.Generator, size: int) -> np.ndarray:
         made = build(random_state=rng)
         with made._session(less_noise(made.plan, noise), size) as session:
-            return session.add("counts", _exact(made, rows))
+            return session.add(made._stage, _exact(made, rows))
 
     return draw
 
@@ -77,8 +82,13 @@ def _pairs(places: list[Any], replaced: bool) -> Callable[[], Iterator[tuple[Dat
 def _released(build: Build) -> Callable[[Dataset, Any], tuple[Plan, np.ndarray]]:
     def public(rows: Dataset, budget: Any) -> tuple[Plan, np.ndarray]:
         made = build(budget=budget)
-        counts = _given(made, rows)
-        made.update_many(counts if made.categories else counts[:, 0])
+        if isinstance(made, ContinualMeans):
+            made.update_many(
+                [[v for at, v in filter(None, rows) if at == step] for step in range(made.horizon)]
+            )
+        else:
+            counts = _given(made, rows)
+            made.update_many(counts if made.categories else counts[:, 0])
         return made.plan, made._released.ravel()
 
     return public
@@ -122,5 +132,38 @@ def entries() -> Iterator[Entry]:
             bugs=bugs if name == "one counter" else (),
             understated=(
                 Understated("a row moves one number", replace(plan, stages=(one_step,)), integers, pairs),
+            ),
+        )
+    for name, neighbors, pair in (
+        ("a row added", added, (((0, 9.0), (2, 0.0)), ((2, 0.0),))),
+        ("a row replaced", replaced, (((0, 9.0),), ((0, 0.0),))),
+    ):
+        build = partial(ContinualMeans, (0.0, 8.0), 4, epsilon=1.0, delta=0.05, neighbors=neighbors)
+        plan = build().plan
+        (stage,) = plan.stages
+        counted = replace(stage, sensitivity_steps=round(stage.sensitivity_steps / 2**0.5))
+        integers = partial(lambda made, rows: [_exact(made, rows)], build())
+        places = [(step, value) for step in range(4) for value in (0.0, 3.1, 99.0)]
+        pairs = _pairs([*places, None] if neighbors is replaced else places, neighbors is replaced)
+        bugs = (
+            PlantedBug("a step released twice", _twice(build), *pair, 1.0, 0.05, trials=100_000),
+            PlantedBug("half the noise", _numbers(build, 0.5), *pair, 1.0, 0.05),
+        )
+        yield Entry(
+            name=f"means that go on, {name}",
+            covers=ContinualMeans,
+            proof="continual-counts.md",
+            plan=plan,
+            integers=integers,
+            pairs=pairs,
+            draw=_numbers(build),
+            dataset=pair[0],
+            neighbor=pair[1],
+            power=0.4,
+            public=_released(build),
+            method="update_many",
+            bugs=bugs if neighbors is added else (),
+            understated=(
+                Understated("values move nothing", replace(plan, stages=(counted,)), integers, pairs),
             ),
         )
