@@ -241,10 +241,11 @@ class LevelsFit:
         units = np.outer(per_step, per_step)
         self.cov = self.found.robust[1:, 1:] * units
         self.sampling = (self.found.model - self.found.privacy)[1:, 1:] * units
+        self.inverse = steps.inverse_curvature[1:, 1:] * units
         self.scale = min(self.found.scale / design.y_half, path.spread)
         # Where errors of the centers make most of the curvature, slopes are hardly known.
-        moved, inverse = self._center_errors(path)
-        self.identified &= np.diagonal(inverse) * moved < _MOST_ATTENUATED
+        moved = self._center_errors(path)
+        self.identified &= np.diagonal(self.inverse) * moved < _MOST_ATTENUATED
         self.slopes = np.where(self.identified, all_slopes, 0.0)
         if plan.randomized:
             # Any slopes are right. Errors of slopes widen the intervals of the levels, so shrink those that are noise.
@@ -263,16 +264,16 @@ class LevelsFit:
         theta = np.append(self.intercept - path.centers.middle, self.slopes) / path.centers.half
         self.coordinates = Coordinates(np.zeros(design.center.size), True, coordinates(theta, design.size))
 
-    def _center_errors(self, path: LevelsPath) -> tuple[Floats, Floats]:
-        """Return the mean squared errors of the centers of the covariates, and the inverse of the curvature."""
-        moved = np.minimum(path.counts / self.found.rows, 1.0) @ path.unsure
-        return moved, self.sampling * self.found.rows / self.scale**2
+    def _center_errors(self, path: LevelsPath) -> Floats:
+        """Return the mean squared errors of the centers of the covariates."""
+        errors: Floats = np.minimum(path.counts / self.found.rows, 1.0) @ path.unsure
+        return errors
 
     def _correct_slopes(self, path: LevelsPath) -> None:
         """Undo half of the largest attenuation by errors in the centers of the covariates, and keep it as an error."""
         # These errors move the rows of a level, but not their outcomes. If rows are clipped, it is less. The errors of
         # the slopes are attenuated too.
-        moved, inverse = self._center_errors(path)
+        moved, inverse = self._center_errors(path), self.inverse
         if not moved.any():
             return
         half = inverse @ (moved * self.slopes) / 2
@@ -558,8 +559,7 @@ class LevelsEstimate:
         moves += fit.middle[:, None]
         share = np.maximum(self.counts, self.counts_noise)[:, None] / fit.found.rows
         bent = (share**2 * path.unsure * moves**2).sum(axis=0)
-        sampling = fit.sampling * fit.found.rows / fit.scale**2
-        return np.asarray(fit.cov + sampling @ np.diag(bent) @ sampling)
+        return np.asarray(fit.cov + fit.inverse @ np.diag(bent) @ fit.inverse)
 
 
 # Coefficients of declared factors, from the means of their cells at equal covariates

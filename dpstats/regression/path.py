@@ -730,6 +730,14 @@ class Path(ABC):
         """The design that maps coefficients to the units of the data."""
         return self.plan.design
 
+    @property
+    def inverse_curvature(self) -> Floats:
+        """The inverse of the mean curvature of the rows, in the units of the covariance of the coefficients."""
+        assert self.inverse is not None
+        matrix, _ = self._units.to_units(self.shift)
+        turned: Floats = matrix @ self.whitening.T
+        return turned @ self.inverse.of_sampling @ turned.T
+
     def _in_units(
         self, b: Floats, covariances: list[Floats], scale: float = math.nan, outside: float = math.nan
     ) -> Estimate:
