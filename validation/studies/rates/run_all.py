@@ -125,8 +125,8 @@ def as_markdown(sections: Mapping[str, str]) -> str:
     head = [
         "# Rates of the theory, reproduced",
         f"Runs of {' and '.join(sorted(dates))}: each section names its command and time. `python "
-        f"validation/studies/rates/run_all.py` runs all of them: {sum(minutes):.0f} minutes of processes, half as long on "
-        "two cores. Noise is simulated.",
+        f"validation/studies/rates/run_all.py` runs all of them: {sum(minutes):.0f} minutes of processes, half as long "
+        "on two cores. Noise is simulated.",
         table,
         LEAD,
     ]
