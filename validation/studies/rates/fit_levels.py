@@ -5,6 +5,7 @@ line in 5% of them, and the score test the exponent. Its power is that against e
 
     python validation/studies/rates/fit_levels.py
     python validation/studies/rates/fit_levels.py --studies 100 --no-write
+    python validation/studies/rates/fit_levels.py --cells 150   # a part, half a minute: kept for the page
 
 Lines are kept in build/rates/fit_levels.json: an interrupted run goes on where it was.
 """
@@ -153,6 +154,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--studies", type=int, default=1200)
     parser.add_argument("--seed", type=int, default=63)
+    parser.add_argument("--cells", type=int, choices=sorted({design[1] for design in DESIGNS}))
     parser.add_argument("--no-write", action="store_true")
     given = parser.parse_args()
     powers = max(1, given.studies // 4)
@@ -163,6 +165,8 @@ def main() -> None:
     kept = json.loads(KEPT.read_text(encoding="utf-8")) if KEPT.exists() else {}
     rows, total = [], 0.0
     for law, n_cells, count in DESIGNS:
+        if given.cells not in (None, n_cells):
+            continue
         key = f"{code} {given.studies} {given.seed} {law} {n_cells} {count}"
         if key not in kept:
             start = time.process_time()
@@ -174,6 +178,8 @@ def main() -> None:
         total += seconds
         rows.append((law, n_cells, count, values))
         print(*rows[-1][:3], np.round(values, 3), flush=True)
+    if given.cells is not None:
+        return
     words = " ".join(
         [
             "python validation/studies/rates/fit_levels.py",
