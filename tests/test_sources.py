@@ -523,6 +523,10 @@ def _() -> Numbers:
     return [
         (text, float(small_db_bound(N, **SIZES, printed=True))),
         (text, float(small_db_bound(N, **SIZES))),
+        (
+            ((16 * log(4) * log(10) + 4 * log(1 / 0.05)) / N) ** (1 / 3),
+            SmallDB(queries=RangeQueries(4)).plan(N).error_bound().error,
+        ),
     ]
 
 

@@ -14,7 +14,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cached_property, lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
@@ -65,20 +65,25 @@ class Cells:
     several: bool = False
     names: tuple[str, ...] = ()
 
-    @property
+    @cached_property
     def sizes(self) -> Vector:
         """Replications of each cell."""
         return np.array([each.size for each in self.losses], dtype=np.float64)
 
-    @property
+    @cached_property
     def means(self) -> Vector:
         """Mean loss of each cell."""
         return np.array([each.mean() for each in self.losses])
 
+    @cached_property
+    def _relative_variances(self) -> Vector:
+        """Variance of the losses of each cell over its squared mean, which keeps it from over- and underflow."""
+        pairs = zip(self.losses, self.means, strict=True)
+        return np.array([float(np.var(each / m, ddof=1)) for each, m in pairs])
+
     def squares(self, mu: Vector) -> Vector:
         """Return the variance of the ratios L/mu within each cell."""
-        found = [float(np.var(each / m, ddof=1)) for each, m in zip(self.losses, mu, strict=True)]
-        return np.maximum(found, _LEAST_VARIANCE)
+        return np.maximum(self._relative_variances * (self.means / mu) ** 2, _LEAST_VARIANCE)
 
 
 @dataclass(frozen=True)
@@ -211,12 +216,12 @@ def pure_error(cells: Cells, mu: Vector) -> tuple[Vector, float]:
     coefficients = np.zeros(U.shape[1])
     coefficients[0] = math.log(float(np.average(squares, weights=degrees)))
     if U.shape[1] > 1:
+        inverse = np.linalg.pinv(U * np.sqrt(degrees)[:, None], rcond=1e-10) * np.sqrt(degrees)
         for _ in range(40):  # gamma regression
             V = np.exp(np.clip(U @ coefficients, -_LARGEST_LOG, _LARGEST_LOG))
-            design = U.T * degrees
-            step, *_ = np.linalg.lstsq(design @ U, design @ (squares / V - 1), rcond=None)
+            step = inverse @ (squares / V - 1)
             coefficients = coefficients + np.clip(step, -1, 1)
-            if np.abs(step).max() < 1e-7:
+            if np.abs(step).max() < 1e-6:
                 break
     V = np.exp(np.clip(U @ coefficients, -_LARGEST_LOG, _LARGEST_LOG))
     return V, max(1.0, float(degrees.sum()) - (U.shape[1] - 1))

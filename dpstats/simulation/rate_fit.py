@@ -393,7 +393,9 @@ def fit_rate(
     -----
     Quasi-likelihood with one relative variance, from the replications within cells and with their degrees of
     freedom. Whether the points lie on a line is tested by F. If cells differ in more than one parameter, or the
-    variance is modeled, Box's test must reject too. The interval inverts the score test (t quantiles).
+    variance is modeled, Box's test must reject too. The interval inverts the score test (t quantiles). With a modeled
+    variance, it also inverts Welch's test. A verdict then needs 250 degrees of freedom, or 30 where the variance is at
+    most a tenth of the squared mean.
 
     If p is below 0.05, both arms are multiplied by sqrt(F). Then a line that breaks once is tried, and a sum of
     two powers. Their intervals belong to their own model, which the summary names.

@@ -106,16 +106,16 @@ def net_accuracy(m: int, queries: LinearQueries) -> float:
     return min(1.0, math.sqrt(math.log(2 * queries.n_queries) / (2 * m)), queries.size / (4 * m))
 
 
-_FEW_DATABASES = 20_000
+FEW_DATABASES = 20_000
 """Databases of a net that nobody asked for, at most: a round with the median of these takes a second."""
 
 
 def default_net(queries: LinearQueries, accuracy: float) -> tuple[Numbers, float]:
     """Return a net and its accuracy: the given one if few databases have it, and otherwise the best one of few."""
-    if n_multisets(queries.size, database_size(accuracy, queries)) <= _FEW_DATABASES:
+    if n_multisets(queries.size, database_size(accuracy, queries)) <= FEW_DATABASES:
         return build_net(queries, accuracy), accuracy
     m = 1
-    while n_multisets(queries.size, m + 1) <= _FEW_DATABASES:
+    while n_multisets(queries.size, m + 1) <= FEW_DATABASES:
         m += 1
     possible = net_accuracy(m, queries)
     if possible >= VACUOUS:

@@ -24,13 +24,16 @@ from dpstats.queries.linear import FRACTION_BITS, ROW, LinearQueries, Numbers, d
 from dpstats.release.estimator import parameters
 from dpstats.release.session import Released, Session
 from dpstats.textbook.error_bounds import (
+    FEW_DATABASES,
     AccuracyBound,
     build_net,
     check_net,
     database_size,
     multisets,
+    n_multisets,
     net_accuracy,
     net_bound,
+    small_db_bound,
 )
 from dpstats.textbook.histogram_release import BoundedAnswers
 
@@ -90,8 +93,8 @@ class _Databases(BoundedAnswers[NetPlan]):
     queries: Any = None
 
     @abstractmethod
-    def _candidates(self, queries: LinearQueries) -> tuple[Numbers, float]:
-        """Return the databases and the error of this net."""
+    def _candidates(self, queries: LinearQueries, n: int) -> tuple[Numbers, float]:
+        """Return the databases and the error of this net, for n rows of data."""
 
     def plan(self, n_samples: int, n_features: int | None = None) -> NetPlan:
         """Return the release plan of a fit on data of this size.
@@ -107,7 +110,7 @@ class _Databases(BoundedAnswers[NetPlan]):
         n = check_integer("n_samples", n_samples, at_least=1, at_most=MOST_ROWS)
         epsilon, delta = check_privacy_parameters(self.epsilon, self.delta)
         check_real("beta", self.beta, above=0, below=1)
-        databases, net_error = self._candidates(queries)
+        databases, net_error = self._candidates(queries, n)
         target = PrivacyGuarantee(epsilon, delta)
         each = epsilon if delta == 0 else largest_cost(lambda cost: (BoundedRange(cost),), target, epsilon)
         stage = Selection(
@@ -227,7 +230,7 @@ class NetMechanism(_Databases):
     net: Any = None
     accuracy: float | None = None
 
-    def _candidates(self, queries: LinearQueries) -> tuple[Numbers, float]:
+    def _candidates(self, queries: LinearQueries, n: int) -> tuple[Numbers, float]:
         if self.net is not None:
             error = (
                 1.0 if self.accuracy is None else check_real("accuracy", self.accuracy, at_least=0, at_most=1)
@@ -250,13 +253,14 @@ class SmallDB(_Databases):
     queries : LinearQueries, or array of shape (n_queries, size)
         Public queries. The release answers all of them.
     accuracy : float, optional
-        Error with which the small databases can answer. A smaller value requires more databases. Give either this or
-        ``n_rows``.
+        Error with which the small databases can answer. A smaller value requires more databases.
     n_rows : int, optional
-        Number of rows of a small database.
+        Number of rows of a small database, in place of ``accuracy``. Default of both: the number with the smallest
+        bound on the error of all answers (theorem 4.5), among those with at most 20,000 databases.
     calibration : {"exact", "textbook"}, default="exact"
         Number of rows for the accuracy. "exact" uses the smallest number known to suffice. "textbook" uses the printed
-        log(n_queries)/accuracy^2, and raises an error for one query, where this is 0.
+        log(n_queries)/accuracy^2, and raises an error for one query, where this is 0. Without an accuracy, it uses
+        half of the error that theorem 4.5 prints.
     epsilon, delta, beta, domain, random_state, budget
         The same as in `NetMechanism`.
 
@@ -293,18 +297,24 @@ class SmallDB(_Databases):
     n_rows: int | None = None
     calibration: str = "exact"
 
-    def _candidates(self, queries: LinearQueries) -> tuple[Numbers, float]:
-        m = self._rows(queries)
+    def _candidates(self, queries: LinearQueries, n: int) -> tuple[Numbers, float]:
+        m = self._rows(queries, n)
         return multisets(queries.size, m) / m, net_accuracy(m, queries)
 
-    def _rows(self, queries: LinearQueries) -> int:
+    def _rows(self, queries: LinearQueries, n: int) -> int:
         check_choice("calibration", self.calibration, ["exact", "textbook"])
-        if (self.n_rows is None) == (self.accuracy is None):
-            given = "none" if self.n_rows is None else "both"
-            raise refuse("accuracy or n_rows", got=given, allowed="given, one of them")
         if self.n_rows is not None:
+            if self.accuracy is not None:
+                raise refuse("accuracy or n_rows", got="both", allowed="given, at most one of them")
             return check_integer("n_rows", self.n_rows, at_least=1)
-        accuracy = check_real("accuracy", self.accuracy, above=0, below=1)
+        if self.accuracy is None and self.calibration == "exact":
+            return self._best_rows(queries, n)
+        if self.accuracy is None:
+            sizes = {"size": queries.size, "n_queries": queries.n_queries}
+            printed = small_db_bound(n, **sizes, epsilon=self.epsilon, beta=self.beta, printed=True)
+            accuracy = min(1.0, printed.error / 2)
+        else:
+            accuracy = check_real("accuracy", self.accuracy, above=0, below=1)
         if self.calibration == "exact":
             return database_size(accuracy, queries)
         if queries.n_queries == 1:
@@ -316,6 +326,18 @@ class SmallDB(_Databases):
             )
         return math.ceil(math.log(queries.n_queries) / accuracy**2)
 
+    def _best_rows(self, queries: LinearQueries, n: int) -> int:
+        """Return the number of rows with the smallest bound, with few databases."""
+        best, m = (math.inf, 1), 1
+        while (count := n_multisets(queries.size, m)) <= FEW_DATABASES or m == 1:
+            noise = 2 * (math.log(count) + math.log(1 / self.beta)) / (n * self.epsilon)
+            best = min(best, (net_accuracy(m, queries) + noise, m))
+            # The noise only grows with m. One point has one database.
+            if noise > best[0] or queries.size == 1:
+                break
+            m = max(m + 1, math.floor(1.02 * m))
+        return best[1]
+
     def _report(self, released: Released, plan: NetPlan) -> None:
         super()._report(released, plan)
-        self.database_ = as_int64(np.rint(self.synthetic_ * self._rows(plan.queries)))
+        self.database_ = as_int64(np.rint(self.synthetic_ * self._rows(plan.queries, plan.n_samples)))

@@ -14,7 +14,7 @@ from dpstats.privacy import PrivacyBudget
 from dpstats.queries import LinearQueries
 from dpstats.release.session import Session
 from dpstats.textbook import NetMechanism, SmallDB
-from dpstats.textbook.error_bounds import multisets, net_bound
+from dpstats.textbook.error_bounds import multisets, n_multisets, net_bound
 from dpstats.textbook.net_mechanism import DATABASE, worst_errors
 
 SUBSETS = (np.arange(1, 15)[:, None] >> np.arange(4)) & 1
@@ -121,15 +121,34 @@ def test_sizes_of_small_databases() -> None:
     assert printed.database_.sum() == 18
     with pytest.raises(InvalidParameter, match="no rows for one query"):
         SmallDB(queries=two[:1], accuracy=0.2, calibration="textbook").plan(10)
-    for given, words in (({}, "none"), ({"accuracy": 0.1, "n_rows": 3}, "both")):
-        with pytest.raises(
-            InvalidParameter, match=f"accuracy or n_rows must be given, one of them, got {words}$"
-        ):
-            SmallDB(queries=two, **given).plan(10)
+    with pytest.raises(
+        InvalidParameter, match="accuracy or n_rows must be given, at most one of them, got both"
+    ):
+        SmallDB(queries=two, accuracy=0.1, n_rows=3).plan(10)
     with pytest.raises(InvalidParameter, match="multiplicative_weights"):
         SmallDB(queries=np.eye(50), n_rows=50).plan(10)
     with pytest.raises(InvalidParameter, match="queries must"):
         SmallDB(n_rows=3).plan(10)
+
+
+@pytest.mark.parametrize("n", [20, 500, 10_000])
+def test_without_an_accuracy_the_bound_is_the_smallest(n: int) -> None:
+    plan = SmallDB(queries=SUBSETS).plan(n)
+    bounds = [SmallDB(queries=SUBSETS, n_rows=m).plan(n).error_bound().error for m in range(1, 25)]
+    assert plan.error_bound().error <= 1.01 * min(bounds)
+    assert SmallDB(queries=SUBSETS).fit([n // 4] * 4).database_.sum() == round(
+        1 / plan.databases[plan.databases > 0].min()
+    )
+
+
+def test_the_printed_accuracy_of_theorem_4_5() -> None:
+    # Half of ((16 log 4 log 6 + 4 log 20)/(n epsilon))^(1/3) is for the databases: log 6/accuracy^2 rows.
+    n, queries = 400, SUBSETS
+    k = len(queries)
+    alpha = ((16 * math.log(4) * math.log(k) + 4 * math.log(20)) / n) ** (1 / 3)
+    plan = SmallDB(queries=queries, calibration="textbook").plan(n)
+    assert len(plan.databases) == n_multisets(4, math.ceil(math.log(k) / (alpha / 2) ** 2))
+    assert SmallDB(queries=[[1.0], [0.5]]).plan(10).databases.tolist() == [[1.0]]
 
 
 def test_nets_are_given_or_built() -> None:

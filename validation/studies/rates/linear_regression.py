@@ -125,7 +125,7 @@ def run(options: Options, estimator: Any = None) -> Outcome:
         return results
 
     for i, (parameter, grid) in enumerate(SAMPLING_GRIDS.items()):
-        measured = study(f"sampling-{parameter}", grid, options.pick(300, 100, 40), 960 + i)
+        measured = study(f"sampling-{parameter}", grid, options.pick(300, 100, 60), 960 + i)
         outcome.rate(
             name,
             measured,

@@ -112,6 +112,7 @@ def as_markdown(sections: Mapping[str, str]) -> str:
     if lines > ROWS:
         raise SystemExit(f"{lines} verdicts are more than the {ROWS} that the intervals are for")
     minutes = [float(re.findall(r"([\d.]+) minutes of processes", text)[0]) for _, text in ordered]
+    dates = {re.findall(r"\d{4}-\d\d-\d\d", text)[0] for _, text in ordered}
     titles = [text.splitlines()[0].removeprefix("## ") for _, text in ordered]
     rows = [
         [title, *(str(each[verdict]) for verdict in VERDICTS), f"{spent:.1f}"]
@@ -123,8 +124,9 @@ def as_markdown(sections: Mapping[str, str]) -> str:
     table = "\n".join("| " + " | ".join(row) + " |" for row in [header, ["---"] * len(header), *rows])
     head = [
         "# Rates of the theory, reproduced",
-        "Each section names its command, date and time. `python validation/studies/rates/run_all.py` runs all of "
-        f"them: {sum(minutes):.0f} minutes of processes, half as long on two cores. Noise is simulated.",
+        f"Runs of {' and '.join(sorted(dates))}: each section names its command and time. `python "
+        f"validation/studies/rates/run_all.py` runs all of them: {sum(minutes):.0f} minutes of processes, half as long "
+        "on two cores. Noise is simulated.",
         table,
         LEAD,
     ]

@@ -199,7 +199,7 @@ def run(options: Options) -> Outcome:
                 sampler,
                 sparse_mean(parameters),
                 grid,
-                options.pick(replications, replications // 4, 40),
+                options.pick(replications, max(70, replications // 4), 90),
                 loss=["squared_error", "support_recovery"],
                 seed=923 + i,
                 name=f"sparse-mean-{name}",
