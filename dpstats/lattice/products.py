@@ -29,7 +29,7 @@ ROW_BITS = 20
 """A row's norm is at most 2^20 steps: 2^12 products of two such rows add up to less than 2^53."""
 
 _EXACT_BITS, _SUM_BITS, _COARSEST = 53, 62, 8
-_BESIDE = 128  # rows, a power of two
+BESIDE = 128  # rows, a power of two
 _QUICK, _QUICK_COLUMNS = 10**6, 28
 """Multiplications of a product for which OpenBLAS is quickest, and the columns up to which this pays."""
 
@@ -103,7 +103,7 @@ def apply_columns(operation: np.ufunc, rows: Floats, values: Floats) -> None:
 
     Many rows are laid side by side, because numpy's loops over a few columns are slow.
     """
-    beside = math.gcd(len(rows), _BESIDE)
+    beside = math.gcd(len(rows), BESIDE)
     lines = rows.reshape(-1, beside * rows.shape[1]) if rows.size else rows
     operation(lines, np.tile(values, beside), out=lines)
 

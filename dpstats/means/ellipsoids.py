@@ -10,6 +10,7 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cache, cached_property, partial
 from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
@@ -21,7 +22,17 @@ from dpstats.data.values import as_int64
 from dpstats.errors import refuse
 from dpstats.lattice import check_finite_rows
 from dpstats.lattice.base import check_region
-from dpstats.lattice.products import Sums, above_diagonal, apply_columns, finest, gram, row_bits, summed
+from dpstats.lattice.products import (
+    BESIDE,
+    Sums,
+    above_diagonal,
+    apply_columns,
+    finest,
+    gram,
+    row_bits,
+    summed,
+)
+from dpstats.lattice.rounding import SHIFT, accepted_norm, compile_loops, is_compiled, pattern
 from dpstats.means.ratio import Region
 from dpstats.privacy.guarantee import PrivacyGuarantee
 from dpstats.privacy.plan import ReleasePlan
@@ -54,14 +65,14 @@ class Extension:
     # Whether the fourth powers of the norms of the rows are released too. Not with signs or ``fourths``.
     norms: bool = False
 
-    @property
+    @cached_property
     def constants(self) -> tuple[int, ...]:
         """The constants in steps."""
         unit = 2**self.bits / math.sqrt(1 + self.mean**2 + self.sign**2)
         given = (self.mean, self.sign) if self.sign else (self.mean,)
         return tuple(int(constant * unit) for constant in given)
 
-    @property
+    @cached_property
     def radius(self) -> int:
         """The radius of the ball in steps: extended rows have a norm of at most 2^bits."""
         return math.isqrt(4**self.bits - sum(constant**2 for constant in self.constants))
@@ -115,9 +126,12 @@ class Extension:
             blocks.append(Block(f"{name}, outside", 1, 2.0**-self.bits, 2.0**self.bits / self.count))
         return JointIntegers(name, tuple(blocks), math.inf, self.movement, share)
 
-    def sums(self, name: str, rows: Floats, signs: Floats | None = None) -> Sums:
-        """Return the sums of a stage over rows of shape (..., rows, n_features), of the unit ball."""
-        inside, outside = _integer_rows(rows, self.radius)
+    def sums(self, name: str, rows: Floats, signs: Floats | None = None, quick: bool = False) -> Sums:
+        """Return the sums of a stage over rows of shape (..., rows, n_features), of the unit ball.
+
+        With ``quick``, compiled loops compute the same sums for a single table.
+        """
+        inside, outside = (_quick_integer_rows if quick else _integer_rows)(rows, self.radius)
         fixed = np.empty((*rows.shape[:-1], len(self.constants)))
         fixed[..., 0] = self.constants[0]
         if self.sign:
@@ -231,6 +245,60 @@ def _integer_rows(rows: Floats, steps: int) -> tuple[Floats, NDArray[np.bool_]]:
     return rounded, far
 
 
+def _quick_integer_rows(rows: Floats, steps: int) -> tuple[Floats, NDArray[np.bool_]]:
+    """Return the same as `_integer_rows` for a table, by loops: only rows near the sphere or beyond need more care."""
+    n, d = rows.shape
+    size = steps - (math.sqrt(d) / 2 + 1)
+    # The numpy arithmetic puts rows inside the unit ball whose rounded norm is at most this.
+    most = int(max(accepted_norm(size, d, 2.0**-40), 0.0)) ** 2
+    rounded, left, far = np.empty((n, d)), np.empty(n, dtype=np.int64), np.zeros(n, dtype=bool)
+    count = _loops()[1](rows, size, SHIFT, pattern(SHIFT), steps, most, rounded, left)
+    if count:
+        # A row alone would be summed in another order than one among others.
+        some = np.resize(left[:count], max(count, 2))
+        rounded[some], far[some] = _integer_rows(rows[some], steps)
+    return rounded, far
+
+
+@cache
+def _loops() -> tuple[Any, ...]:
+    return compile_loops(shift_rows, round_rows) or (shift_rows, round_rows)
+
+
+# These loops run uncompiled in tests. They do the arithmetic of the numpy functions, entry by entry.
+
+
+def shift_rows(lines: Any, center: Any, half: Any, moved: Any, clips: bool, most: float, out: Any) -> None:
+    """Write entries in half-widths about the center, clipped to 1 with ``clips``, and to ``most``, minus ``moved``."""
+    n, width = lines.shape
+    for i in range(n):
+        for j in range(width):
+            z = (lines[i, j] - center[j]) / half[j]
+            if clips:
+                z = min(max(z, -1.0), 1.0)
+            out[i, j] = min(max(z, -most), most) - moved[j]
+
+
+def round_rows(
+    rows: Any, size: float, shift: float, zero: int, steps: int, most: int, rounded: Any, left: Any
+) -> int:
+    """Write rows in steps, and list in ``left`` those of a squared norm above ``most``; return their number."""
+    n, d = rows.shape
+    count = 0
+    for i in range(n):
+        square: Any = 0
+        for j in range(d):
+            # A pattern that is not a number of steps is one beyond the ball.
+            steps_pattern: Any = np.float64(rows[i, j] * size + shift).view(np.int64)
+            k: Any = min(max(steps_pattern, zero - steps - 1), zero + steps + 1) - zero
+            rounded[i, j] = k
+            square += k * k
+        if square > most:
+            left[count] = i
+            count += 1
+    return count
+
+
 def split_symmetric(name: str, matrix: NDArray[Any]) -> Sums:
     """Return the released parts of symmetric matrices: the diagonals, and the entries above them."""
     d = matrix.shape[-1]
@@ -290,7 +358,11 @@ class Ellipsoid:
             apply_columns(np.subtract, shifted.reshape(-1, self.n_features), self.center)
         else:
             shifted = shifted - self.center[..., None, :]
-        white = np.asarray(np.matmul(shifted, np.swapaxes(self.whitening, -1, -2), out=work[1]))
+        return self.whiten(shifted, radius, work[1])
+
+    def whiten(self, shifted: Floats, radius: Floats, out: Floats | None = None) -> Floats:
+        """Return rows about the center as white rows in units of ``radius``."""
+        white = np.asarray(np.matmul(shifted, np.swapaxes(self.whitening, -1, -2), out=out))
         white /= radius[..., None, None]
         return white
 
@@ -412,11 +484,28 @@ class _ShrunkRows:
         X, codes = table.X, table.groups
         signs = None if codes is None else np.where(codes == 0, 1.0, -1.0)
 
+        if self.step.ellipsoid.whitening.ndim == 2 and not self.frame.filled and is_compiled(X):
+            # Rows are laid side by side, because loops over a few columns are slow.
+            tiled = (self.frame.center, self.frame.half, self.step.ellipsoid.center)
+            numbers = [np.tile(values, BESIDE) for values in tiled]
+            work: Callable[[Floats, Floats | None], Sums] = partial(self._quick_block, numbers)
+        else:
+            work = self._block
+
         def block(where: slice) -> Sums:
-            own = None if signs is None else signs[where]
-            return self._block(np.asarray(X[where], dtype=np.float64), own)
+            return work(np.asarray(X[where], dtype=np.float64), None if signs is None else signs[where])
 
         return summed(block, *X.shape)
+
+    def _quick_block(self, tiled: Sequence[Floats], X: Floats, signs: Floats | None) -> Sums:
+        """Return the same as `_block`, for one ellipsoid and rows without missing entries, by compiled loops."""
+        step, (shifted, room) = self.step, np.empty((2, *X.shape))
+        lines = np.ascontiguousarray(X).reshape(-1, math.gcd(len(X), BESIDE) * X.shape[1])
+        numbers = [values[: lines.shape[1]] for values in tiled]
+        _loops()[0](lines, *numbers, self.frame.clipped, _MOST, shifted.reshape(lines.shape))
+        own = room if step.ellipsoid.whitening.shape == 2 * X.shape[1:] else None
+        white = step.ellipsoid.whiten(shifted, step.radius, own)
+        return step.extension.sums(step.name, white, signs, quick=True)
 
     def _block(self, X: Floats, signs: Floats | None) -> Sums:
         frame, step = self.frame, self.step

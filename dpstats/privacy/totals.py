@@ -144,7 +144,7 @@ def _transformed(one: NDArray[np.float64], other: NDArray[np.float64]) -> NDArra
     size = one.size + other.size - 1
     points = next_fast_len(size, True)
     # A mass below 0 is a rounding error: 0 is nearer to the truth.
-    return np.maximum(irfft(rfft(one, points) * rfft(other, points), points)[:size], 0.0)
+    return np.asarray(np.maximum(irfft(rfft(one, points) * rfft(other, points), points)[:size], 0.0))
 
 
 def _discretised(event: Event, step: float, reach: float, back: bool) -> _Losses:

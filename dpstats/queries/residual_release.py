@@ -186,7 +186,7 @@ class _Movements:
 
     def costs(self, multipliers: Numbers) -> Numbers:
         """Return the derivative of the weighted sum of mu^2(B) by each precision. The multipliers are the weights."""
-        sums, (to, other, product) = multipliers[None], self._room
+        sums, (to, other, _) = multipliers[None], self._room
         for (size, even, odd, some, others), levels in zip(self._rising, self._levels, strict=True):
             pairs = sums.reshape(len(sums), 2, -1)
             found = to[: size * pairs.shape[2]].reshape(size, -1)

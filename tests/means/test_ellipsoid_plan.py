@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 
 from dpstats.covariance import HotellingTest
 from dpstats.data.rows import Table
-from dpstats.means.ellipsoids import Ellipsoid, Step, round_names, shrunk_sums
+from dpstats.means import ellipsoids
+from dpstats.means.ellipsoids import Ellipsoid, Extension, Frame, Step, round_names, shrunk_sums
 from dpstats.release.session import Session
 
 
@@ -38,3 +40,34 @@ def test_rows_are_clipped_to_the_bounds_only_where_the_test_is_of_clipped_rows()
         sums = shrunk_sums(Table(rows), plan.frame, step)["round 1, diagonal"]
         scale = plan.extension.radius * (0.5 if assume == "mean" else 1.0)
         assert abs(np.sqrt(float(sums[1])) / scale - first) < 1e-3
+
+
+@pytest.mark.parametrize("compiled", [True, False])
+@pytest.mark.parametrize("clipped", [True, False])
+def test_loops_add_up_the_same_integers(compiled: bool, clipped: bool, monkeypatch) -> None:
+    if not compiled:
+        monkeypatch.setattr(ellipsoids, "_loops", lambda: (ellipsoids.shift_rows, ellipsoids.round_rows))
+    rng = np.random.default_rng(0)
+    for n, d in ((1, 1), (130, 2), (200, 5)):
+        X = rng.normal(size=(n, d))
+        X[::7] *= 3
+        X[::31] *= 1e5
+        X[n // 2 :: 50] = 1e300
+        half = rng.normal(size=(d, d)) / np.sqrt(d)
+        covariance = half @ half.T + np.eye(d)
+        found = Ellipsoid(
+            rng.normal(size=d) / 10, np.linalg.inv(covariance), covariance, np.asarray(float(d))
+        )
+        signs = np.where(rng.random(n) < 0.5, 1.0, -1.0)
+        frame = Frame(np.full(d, 0.3), np.full(d, 1.7), clipped, False, False)
+        for bits, radius, sign in ((20, 0.3, 0.5), (9, 1.0, 0.0), (20, 10.0, 0.0)):
+            extension = Extension(d, 0.5, sign, bits, count=0.1, norms=not sign)
+            step = Step("s", extension, found, np.asarray(radius))
+            table = Table(X, groups=None if not sign else np.where(signs > 0, 0, 1))
+            sums = []
+            for quick in (True, False):
+                monkeypatch.setattr(ellipsoids, "is_compiled", lambda X, quick=quick: quick)
+                sums.append(shrunk_sums(table, frame, step))
+            assert sums[0].keys() == sums[1].keys()
+            for name, values in sums[0].items():
+                assert np.array_equal(values, sums[1][name]), name

@@ -1,12 +1,13 @@
 """Fits and plans that once took long: over the arithmetic that they cannot do without, or in a fresh process.
 
-Fits of a million rows are divided by X'X of ten columns, or by the medians of all blocks and their folds. Small fits,
+Fits of a million rows are divided by X'X of their columns, or by the medians of all blocks and their folds. Small fits,
 totals of events and first calls are in milliseconds of one processor. A first call runs in a process of its own, after
 the imports, without files of earlier runs.
 
     python validation/benchmarks/fits.py                  print the tables: five minutes
     python validation/benchmarks/fits.py --write          and write validation/results/benchmark_fits.md
     python validation/benchmarks/fits.py --against FOLDER compare with the package in another checkout
+    python validation/benchmarks/fits.py --plain          without numba
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -33,6 +35,9 @@ GOALS = {
     "logistic": ("logistic regression, 1M x 10", 15.0),
     "poisson": ("Poisson regression, 1M x 10", 25.0),
     "gamma": ("gamma regression, 1M x 10", 25.0),
+    "pearson": ("PrivateCorrelation, Pearson, 1M x 20", 8.0),
+    "pca": ("PrivatePCA, 1M x 20", 8.0),
+    "hotelling": ("HotellingTest, 1M x 20", 8.0),
     "small linear": ("linear regression, 500 x 5", 8.0),
     "small poisson": ("Poisson regression, 500 x 5", 15.0),
     "small adaptive": ("AdaptiveMean, 500 x 5", 6.0),
@@ -47,6 +52,9 @@ GOALS = {
 """The title and the goal of each case: a ratio to its floor, or milliseconds."""
 
 
+SHAPES = ("pearson", "pca", "hotelling")
+
+
 def large(name: str) -> tuple[Case, Case]:
     """Return a fit of a million rows, and the floor."""
     rng = np.random.default_rng(0)
@@ -59,6 +67,16 @@ def large(name: str) -> tuple[Case, Case]:
         blocks = [x[i * LARGE // k : (i + 1) * LARGE // k] for i in range(k)]
         parts = [part for block in blocks for part in (block, *(block[len(block) // 5 :],) * 5)]
         return lambda: statistic.fit(x).confidence_interval(), lambda: list(map(np.median, parts))
+    if name in SHAPES:
+        from dpstats import covariance
+
+        X = rng.normal(size=(LARGE, 20))
+        shape: Any = {
+            "pearson": partial(covariance.PrivateCorrelation, method="pearson"),
+            "pca": partial(covariance.PrivatePCA, n_components=2),
+            "hotelling": partial(covariance.HotellingTest, mean=np.zeros(20)),
+        }[name](bounds=(-4, 4), random_state=0)
+        return lambda: shape.fit(X), lambda: X.T @ X
     X = rng.normal(size=(LARGE, 10))
     return _regression(name, X, rng), lambda: X.T @ X
 
@@ -135,7 +153,7 @@ def seconds(run: Case, repeat: int = 1) -> float:
 
 def measure(name: str) -> float:
     """Return the ratio of a case to its floor, or its milliseconds."""
-    if name in ("statistic", "linear", "logistic", "poisson", "gamma"):
+    if name in ("statistic", "linear", "logistic", "poisson", "gamma", *SHAPES):
         run, floor = large(name)
         run(), floor()
         return seconds(run, 3) / seconds(floor, 2 * ROUNDS)
@@ -146,7 +164,7 @@ def measure(name: str) -> float:
     return 1000 * seconds(run, ROUNDS if name.startswith("compose") else 4 * ROUNDS)
 
 
-def process(name: str, folder: str) -> float:
+def process(name: str, folder: str, plain: bool) -> float:
     """Return the figure of a case in a process of its own, with the package of a folder."""
     if name.startswith("first"):  # as after an installation
         for kept in Path(folder, "dpstats", "identity", "__pycache__").glob("null-*.npy"):
@@ -155,7 +173,7 @@ def process(name: str, folder: str) -> float:
     environment = {**os.environ, **threads, "PYTHONPATH": folder}
     case = name.replace("second", "first")
     run = subprocess.run(
-        [sys.executable, __file__, "--case", case],
+        [sys.executable, __file__, "--case", case, *["--plain"] * plain],
         env=environment,
         capture_output=True,
         text=True,
@@ -170,22 +188,25 @@ def main() -> None:
     )
     parser.add_argument("--write", action="store_true", help="also write the table to validation/results")
     parser.add_argument("--against", help="another checkout, measured beside this one")
+    parser.add_argument("--plain", action="store_true", help="as if numba were not installed")
     parser.add_argument("--case", help=argparse.SUPPRESS)
     parser.add_argument("--only", nargs="*", default=list(GOALS), help="some of the cases")
     given = parser.parse_args()
     if given.case:
+        if given.plain:
+            sys.modules["numba"] = None  # type: ignore[assignment]
         print(json.dumps(measure(given.case)))
         return
     folders = [*([given.against] if given.against else []), str(ROOT)]
     rows = []
     for name in given.only:
         title, goal = GOALS[name]
-        figures = [f"{process(name, folder):.3g}" for folder in folders]
+        figures = [f"{process(name, folder, given.plain):.3g}" for folder in folders]
         rows.append([title, *figures, f"{goal:g}"])
         print(rows[-1], file=sys.stderr, flush=True)
     header = ["", *(["before"] if given.against else []), "now", "goal"]
     body = f"""\
-Processor time with one thread. Fits of a million rows: over the floor, X'X of 10 columns or the medians of all blocks
+Processor time with one thread. Fits of a million rows: over the floor, X'X or the medians of all blocks
 and folds, each the least of several runs in one process. All others in milliseconds: the least of several runs after
 the first, or the first call of a process after the imports.
 
