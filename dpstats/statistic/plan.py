@@ -53,6 +53,8 @@ _LEAST_SCALE = 0.45  # of a released scale
 _CLIPS = (1.25, 1.5, 1.75, 2.0, 2.25, 2.5, 2.75, 3.0, 3.5, 4.0)
 _LOCATED = "one of {candidates:,} centers and scales, exponential mechanism of scale {scale:.6g} in blocks"
 _ABOUT_AS_GOOD = 1.02
+_USUAL_SKEWNESS, _LARGEST_BLOCK_SKEWNESS = 8.0, 1.5
+"""Beyond the first, of a row's influence, a plan takes blocks whose values have a skewness of at most the second."""
 _MOST_BLOCKS = 1 << 40
 _MOST_TRIED = 400  # numbers of blocks that are looked at
 
@@ -224,6 +226,12 @@ def statistic_plan(
     widths = tried[law].min(axis=0) * losses
     # The fewest that are about as good: larger blocks have smaller biases.
     place = int(np.argmax(widths <= _ABOUT_AS_GOOD * widths.min()))
+    if skewness > _USUAL_SKEWNESS:
+        # Planned widths are of nearly normal values, and favor many blocks. The clip then cuts off a long tail that the
+        # released scale does not show. With a skewness of 11.5, blocks of 35 rows covered 0.78, and of 64 rows 0.93.
+        small = skewness / np.sqrt(n // counts) > _LARGEST_BLOCK_SKEWNESS
+        enough = ~small | (counts * epsilon <= RECOMMENDED)
+        place = min(place, max(int(enough.sum()) - 1, 0))
     clip = int(np.argmin(tried[law][:, place]))
     k = int(counts[place])
     first = min(_FOR_LOCATION / k, _LARGEST_SHARE * epsilon)

@@ -50,6 +50,19 @@ def test_blocks_grow_with_the_rows_where_many_parameters_are_estimated() -> None
     assert plan.block_size >= 14 * 64
 
 
+@pytest.mark.parametrize(("n", "epsilon"), [(3000, 1.0), (20_000, 0.3), (26_046, 0.33), (100_000, 0.5)])
+def test_a_larger_skewness_takes_larger_blocks(n: int, epsilon: float) -> None:
+    plans = [
+        PrivateStatistic(np.mean, skewness=g, epsilon=epsilon).plan(n, 1) for g in (8.0, 12.0, 16.0, 24.0)
+    ]
+    sizes = [plan.block_size for plan in plans[1:]]
+    assert sizes == sorted(sizes)
+    for plan in plans[1:]:
+        # Blocks are as large as epsilon allows.
+        assert plan.block_skewness <= 1.5 or plan.strength <= 80
+        assert plan.planned_width > plans[0].planned_width
+
+
 def test_wider_skewness_gives_wider_intervals() -> None:
     widths = [PrivateStatistic(np.mean, skewness=g).plan(20_000, 1).planned_width for g in (0.0, 3.0, 8.0)]
     assert widths == sorted(widths) and widths[0] < widths[2]

@@ -284,8 +284,10 @@ CASES = (
 
 
 def said(made: Any) -> list[str]:
-    """Return the remarks of a summary that only some summaries have."""
-    return [note for note in made.summary().notes if not note.startswith(PLAIN)]
+    """Return the remarks of a summary that only some summaries have: notes, and lines of what a fit assumes."""
+    summary = made.summary()
+    assumed = [f"{name} {text}" for name, text in summary.facts if "assume" in name]
+    return [*(note for note in summary.notes if not note.startswith(PLAIN)), *assumed]
 
 
 def measured(case: Case, replications: int, seed: int) -> list[str]:
@@ -303,7 +305,7 @@ def measured(case: Case, replications: int, seed: int) -> list[str]:
         widths.append(made.standard_errors_ / case.reference(X, y))
         remarks = said(made)
         named.append(bool(remarks))
-        notes.update(remark.split(":")[0].split(".")[0][:60] for remark in remarks)
+        notes.update(remark.split(":")[0].split(".")[0].split(" (")[0][:60] for remark in remarks)
     inside, quiet = np.array(covered), ~np.array(named)
     each = inside.mean(axis=0)
     unnamed = inside[quiet].mean() if quiet.any() else np.nan

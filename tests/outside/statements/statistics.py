@@ -48,8 +48,8 @@ ENTRIES = 1_500_000
 MOST_BLOCKS = 20_000
 """Of this pool."""
 ALLOWANCES = "beyond the allowances"
-"""The fact that the skewness of rows is half as large again as that which intervals count, or the bias of the mean of
-blocks half a standard error larger."""
+"""The fact that the skewness of rows is 1.15 times that which intervals count, or the bias of the mean of blocks half a
+standard error larger."""
 
 Blocks = Floats
 """Rows of many blocks: of shape (blocks, rows, columns)."""
@@ -368,7 +368,7 @@ class Asker:
             self.spread = good.std(axis=0)
             bias = np.abs(good.mean(axis=0) - truth) / np.maximum(self.spread, 1e-9 * np.abs(truth) + 1e-300)
             skewness = np.abs(stats.skew(good, axis=0)) * np.sqrt(m)
-            # A little beyond does not explain why an interval misses.
+            # A bias a little beyond does not explain why an interval misses. But 1.2 times the skewness covered 0.85.
             beyond = (bias - self.plan.block_bias) * np.sqrt(k) > 0.5
         failed = 1.0 if rare else 1 - len(good) / len(values)
         self.facts |= {
@@ -376,7 +376,7 @@ class Asker:
             "bias of a mean": " ".join(f"{each:.2f}" for each in bias * np.sqrt(k)) + " errors",
             "skewness of rows": " ".join(f"{each:.1f}" for each in skewness),
             "failed": failed > 0.001 and f"{failed:.0%}",
-            ALLOWANCES: bool((beyond | (skewness > 1.5 * self.plan.skewness)).any()),
+            ALLOWANCES: bool((beyond | (skewness > 1.15 * self.plan.skewness)).any()),
         }
 
     def _block_rows(self, places: Any) -> tuple[Blocks, Any]:
