@@ -34,7 +34,7 @@ from dpstats.data.parameters import (
     check_privacy_parameters,
     check_real,
 )
-from dpstats.errors import InvalidParameter, attempt, refuse
+from dpstats.errors import InvalidParameter, attempt, refuse, show
 from dpstats.identity.whitening import Reference
 from dpstats.parallel import cut, one_blas_thread, run_blocks
 from dpstats.privacy.guarantee import PrivacyGuarantee
@@ -273,16 +273,17 @@ def _directory(cache_dir: Any) -> Path:
 
 def _check_writable(directory: Path) -> None:
     """Raise an error for a directory without write access, before the simulation starts."""
+    reason = None
     try:
         directory.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryFile(dir=directory):
             pass
     except (OSError, ValueError) as error:
-        raise refuse(
-            "cache_dir",
-            got=f"{str(directory)!r}: {error}",
-            allowed="a directory that can be written to",
-        ) from None
+        # The error quotes the path, which is not shown if it is long: nor as the context of another error.
+        reason = getattr(error, "strerror", None) or type(error).__name__
+    if reason is not None:
+        got = f"{show(str(directory))}: {reason}"
+        raise refuse("cache_dir", got=got, allowed="a directory that can be written to")
 
 
 def _read(path: Path, size: int, infinite: bool) -> NDArray[np.float64] | None:

@@ -582,16 +582,18 @@ def _terms(formula: Any) -> tuple[list[Any] | None, list[Any]]:
         from formulaic.parser import DefaultFormulaParser
     except ImportError:
         raise DPStatsError("formulas need formulaic: pip install 'dpstats[formula]'") from None
+    sides: Any = None
+    reason = ""
     try:
         sides = DefaultFormulaParser().get_terms(formula)
     except Exception as error:
-        # The reason quotes the formula, which is not shown if it is long.
+        reason = str(error).split("\n")[0].split(". ")[0]
+    if sides is None:
+        # The reason quotes the formula, which is not shown if it is long: nor as the context of the error.
         shown = show(formula)
-        why = f": {str(error).splitlines()[0].split('. ')[0]}" if shown[0] in "'\"" else ""
+        why = f": {reason}" if shown[0] in "'\"" else ""
         remedy = "Write C(x) for as.factor(x)." if "as.factor(" in formula else ""
-        raise refuse(
-            "formula", got=f"{shown}{why}", allowed="like 'y ~ x + C(plan)'", remedy=remedy
-        ) from None
+        raise refuse("formula", got=f"{shown}{why}", allowed="like 'y ~ x + C(plan)'", remedy=remedy)
     left = getattr(sides, "lhs", None)
     right = sides.root if left is None else sides.rhs
     if isinstance(left, tuple) or isinstance(right, tuple):

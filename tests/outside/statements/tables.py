@@ -298,7 +298,8 @@ def _other(draw: Draw) -> Cell:
         table.p = np.maximum(draw.dirichlet(np.full(4, float(draw.choice([0.3, 2.0])))), 1e-3).reshape(2, 2)
         table.p /= table.p.sum()
         ask = lambda model: model.paired_difference("yes")  # noqa: E731
-        target, facts["of"] = float(table.p[1, 0] - table.p[0, 1]), "paired difference"
+        # The second attribute against the first.
+        target, facts["of"] = float(table.p[0, 1] - table.p[1, 0]), "paired difference"
     table.describe()
 
     def fit(draw: Draw) -> tuple[Any, Any]:
