@@ -14,7 +14,7 @@ from dpstats.data.undeclared import LEFT_OUT
 from dpstats.errors import InvalidData, InvalidParameter
 from dpstats.groups import GroupMeans, GroupQuantiles
 from dpstats.mechanisms import Histogram
-from dpstats.ranks import KruskalWallisTest, MannWhitneyTest
+from dpstats.ranks import KolmogorovSmirnovTest, KruskalWallisTest, MannWhitneyTest
 from dpstats.regression import PrivateLinearRegression, PrivateLogisticRegression
 from dpstats.sql import PrivateSQL
 from dpstats.survival import LogRankTest, PrivateSurvival
@@ -99,6 +99,12 @@ def kruskal_wallis(frame: pd.DataFrame, arms: Any, **given: Any) -> Any:
     return made.statistic_ / getattr(made, "n_rows_", len(DECLARED)) ** 2, made.result_.summary()
 
 
+def smirnov(frame: pd.DataFrame, arms: Any, **given: Any) -> Any:
+    made = KolmogorovSmirnovTest(groups=arms[:2], n_simulations=99, **SEED, **given)
+    made.fit(frame["score"], frame["arm"])
+    return made.statistic_ / getattr(made, "n_rows_", len(DECLARED)), made.result_.summary()
+
+
 def hotelling(frame: pd.DataFrame, arms: Any, **given: Any) -> Any:
     made = HotellingTest(groups=arms[:2], bounds=WIDE, **SEED, **given)
     made.fit(frame[["score", "age"]], frame["arm"])
@@ -136,6 +142,7 @@ UNCOUNTED: dict[str, Release] = {
     "linear": linear,
     "Mann-Whitney": mann_whitney,
     "Kruskal-Wallis": kruskal_wallis,
+    "Kolmogorov-Smirnov": smirnov,
     "Hotelling": hotelling,
     "linear formula": by_formula(PrivateLinearRegression, "score ~ C(arm) + age"),
     "logistic formula": by_formula(PrivateLogisticRegression, "better ~ C(arm) + age"),

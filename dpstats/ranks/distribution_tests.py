@@ -17,10 +17,11 @@ from numpy.typing import NDArray
 
 from dpstats.data.parameters import check_choice, check_integer, check_real
 from dpstats.data.rows import Rows
+from dpstats.data.undeclared import drops_undeclared
 from dpstats.errors import refuse
 from dpstats.inference.noisy_counts import CountNoise
 from dpstats.inference.reports import SIMULATED, name_distribution
-from dpstats.inference.results import HypothesisTest, Summary, about_missing, significant
+from dpstats.inference.results import HypothesisTest, Summary, significant
 from dpstats.privacy.guarantee import PrivacyGuarantee
 from dpstats.privacy.plan import ReleasePlan
 from dpstats.privacy.stages import Shuffle
@@ -157,7 +158,7 @@ class DistributionPlan(ReleasePlan):
     statistic : TwoSamples or OneSample
         The statistic, its sensitivity and its null distribution.
     missing : str
-        Treatment of missing entries.
+        Treatment of missing entries and of undeclared labels.
     """
 
     statistic: TwoSamples | OneSample = field(repr=False)
@@ -258,7 +259,7 @@ class _DistributionTest(RankTest):
             noise.std * statistic.spacing,
             self.privacy_,
             self.n_simulations,
-            about_missing(plan.missing),
+            self._describe_left_out(plan),
             plan.sizes or None,
             sizes,
             sizes_std,
@@ -351,12 +352,14 @@ class KolmogorovSmirnovTest(_DistributionTest, GroupRankTest):
         (Kuiper), or the root mean square (Cramér and von Mises). Kuiper's has more power for differences in spread
         and in the tails. The other two have more power for shifts, and the first less noise in relation to its size.
     missing : {"error", "drop"}, default="error"
-        Treatment of a row with a NaN or infinite value, or without a declared label. "error" raises `InvalidData`.
-        "drop" leaves the row out: a part of epsilon counts the complete rows, and the test uses a random sample of
-        them, of public size.
+        Treatment of a row with a NaN or infinite value. "error" raises `InvalidData`. "drop" leaves the row out: a
+        part of epsilon counts the complete rows, and the test uses a random sample of them, of public size.
     missing_codes : sequence of numbers and text, optional
         Public codes of missing entries, such as ``[-999, "unk"]``, in all columns. Numbers are compared by value, words
         by text.
+    unknown : {"drop", "error"}, default="drop"
+        Treatment of a row with an undeclared label. "drop" leaves the row out, by a count as for missing entries.
+        "error" raises `InvalidData`, as public ``sizes`` do, and spends no part of epsilon on a count.
     epsilon : float, default=1.0
         Privacy parameter. Must be positive. The test is purely private: delta is 0.
     random_state : None, int or numpy.random.Generator, default=None
@@ -381,8 +384,8 @@ class KolmogorovSmirnovTest(_DistributionTest, GroupRankTest):
     plan_ : DistributionPlan
         The release plan.
     rows_, rows_noise_std_, n_rows_ : float, float, int
-        Noisy number of complete rows, the standard deviation of its noise, and the number of rows in the test. Only
-        with ``missing="drop"``.
+        Noisy number of complete rows with a declared label, the standard deviation of its noise, and the number of
+        rows in the test. Only if rows are left out.
     n_features_in_ : int
         Number of columns: 1.
 
@@ -413,6 +416,7 @@ class KolmogorovSmirnovTest(_DistributionTest, GroupRankTest):
     """
 
     statistic: str = "ks"
+    _counts_declared = True
 
     def plan(self, n_samples: int, n_features: int = 1) -> Any:
         """Return the release plan of a fit on data of this size.
@@ -426,7 +430,8 @@ class KolmogorovSmirnovTest(_DistributionTest, GroupRankTest):
         kind = self._check_statistic()
         if count != 2:
             raise refuse("groups", given=count, allowed="two labels")
-        if self._policy() == "drop":
+        leaves_out = sizes is None and drops_undeclared(self.unknown)
+        if self._policy() == "drop" or leaves_out:
             return plan_on_sample(self, n, n_features)
         epsilon = check_real("epsilon", self.epsilon, above=0)
         return self._plan(n, n_features, two_samples(kind, n, epsilon, sizes), ties=True)
@@ -490,7 +495,7 @@ class KolmogorovSmirnovTest(_DistributionTest, GroupRankTest):
         --------
         >>> from scipy.stats import norm
         >>> from dpstats.ranks import KolmogorovSmirnovTest
-        >>> test = KolmogorovSmirnovTest(groups=["old", "new"], n_simulations=499)
+        >>> test = KolmogorovSmirnovTest(groups=["old", "new"], unknown="error", n_simulations=499)
         >>> 60 < test.required_samples(norm(0, 1), norm(1, 1), n_datasets=50) < 100
         True
         """

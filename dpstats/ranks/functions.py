@@ -102,6 +102,8 @@ def mann_whitney(
     >>> mann_whitney(x, labels, groups=("old", "new"), epsilon=1.0, n_simulations=999, random_state=0).pvalue < 0.01
     True
     """
+    # Two samples have no other labels.
+    unknown = unknown if groups is not None else "error"
     x, labels, groups = _two_samples(x, labels, groups)
     test = MannWhitneyTest(
         groups=groups,
@@ -177,6 +179,7 @@ def ks_test(
     statistic: str = "ks",
     missing: str = "error",
     missing_codes: Any = None,
+    unknown: str = "drop",
     epsilon: float = 1.0,
     n_simulations: int = 9999,
     random_state: Any = None,
@@ -193,7 +196,7 @@ def ks_test(
         number of rows of both samples is public, unless ``sizes`` are given.
     groups : pair of labels, optional
         Declared public labels. None: the arguments are two samples.
-    sizes, statistic, missing, missing_codes, epsilon, n_simulations, random_state, budget
+    sizes, statistic, missing, missing_codes, unknown, epsilon, n_simulations, random_state, budget
         The same as in `KolmogorovSmirnovTest`.
 
     Examples
@@ -205,6 +208,8 @@ def ks_test(
     >>> ks_test(x, labels, groups=("old", "new"), epsilon=1.0, n_simulations=999, random_state=0).pvalue < 0.01
     True
     """
+    # Two samples have no other labels.
+    unknown = unknown if groups is not None else "error"
     x, labels, groups = _two_samples(x, labels, groups)
     test = KolmogorovSmirnovTest(
         groups=groups,
@@ -212,6 +217,7 @@ def ks_test(
         statistic=statistic,
         missing=missing,
         missing_codes=missing_codes,
+        unknown=unknown,
         epsilon=epsilon,
         n_simulations=n_simulations,
         random_state=random_state,

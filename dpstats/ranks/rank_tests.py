@@ -240,9 +240,13 @@ class RankTest(HasResult[RankTestResult], PrivateEstimator[RankPlan], ABC):
             raise refuse_data("X", got="at least one NaN or infinite entry", allowed="finite")
         return table.X[:, 0], table.groups
 
-    def _describe_undeclared(self, plan: RankPlan) -> str:
+    def _describe_undeclared(self, plan: Any) -> str:
         """Return the treatment of rows with an undeclared label as text; "" if they raise an error."""
         return ""
+
+    def _describe_left_out(self, plan: Any) -> str:
+        """Return the treatment of missing entries and of undeclared labels as text."""
+        return " ".join(filter(None, (about_missing(self.missing), self._describe_undeclared(plan))))
 
     def _report(self, released: Released, plan: RankPlan) -> None:
         _, alternative, name, null = self._describe_test()
@@ -259,7 +263,7 @@ class RankTest(HasResult[RankTestResult], PrivateEstimator[RankPlan], ABC):
             float(np.asarray(plan.noise(STATISTIC).std)),
             self.privacy_,
             self.n_simulations,
-            " ".join(filter(None, (about_missing(plan.missing), self._describe_undeclared(plan)))),
+            self._describe_left_out(plan),
         )
 
 
@@ -356,6 +360,9 @@ class GroupRankTest(RankTest):
     sizes: Any = None
     unknown: str = "drop"
 
+    _counts_declared: ClassVar[bool] = False
+    """Whether rows with an undeclared label are left out by a count of the others. They add nothing otherwise."""
+
     def _declared(self, n_samples: Any) -> tuple[int, int, tuple[int, ...] | None]:
         """Return n, the number of groups, and their sizes if these are public."""
         n = check_integer("n_samples", n_samples, at_least=2, at_most=_MOST_ROWS)
@@ -387,9 +394,11 @@ class GroupRankTest(RankTest):
             raise refuse("groups", allowed="given: the public labels of the groups")
         return Categories(self.groups, "groups")
 
-    def _describe_undeclared(self, plan: RankPlan) -> str:
+    def _describe_undeclared(self, plan: Any) -> str:
         if plan.public_sizes or not drops_undeclared(self.unknown):
             return ""
+        if self._counts_declared:
+            return LEFT_OUT
         # The null distribution is of n rows, at which the statistic varies most.
         many = f"{LEFT_OUT} If they are many, the test is conservative, and missing='drop' has more power."
         return LEFT_OUT if plan.missing == "drop" else many
@@ -401,6 +410,8 @@ class GroupRankTest(RankTest):
         )
 
     def _check_before_count(self, rows: Rows) -> None:
+        if self._policy() == "error":
+            self._values(rows)  # refuses missing entries
         if not drops_undeclared(self.unknown):
             check_labels(rows)
 
@@ -408,7 +419,7 @@ class GroupRankTest(RankTest):
         """Return the values and the codes of their declared groups."""
         values, codes = self._values(rows)
         assert codes is not None
-        if not plan.public_sizes and drops_undeclared(self.unknown):
+        if not (plan.public_sizes or self._counts_declared) and drops_undeclared(self.unknown):
             return values[codes >= 0], codes[codes >= 0]
         check_labels(rows)
         if plan.public_sizes and tuple(np.bincount(codes, minlength=len(plan.sizes))) != plan.sizes:

@@ -159,7 +159,7 @@ def test_bad_parameters(options: dict[str, Any], words: str) -> None:
 
 
 def test_labels_that_nobody_declared_are_refused_without_showing_them() -> None:
-    test = HotellingTest(groups=["a", "b"], bounds=(-4, 4), random_state=0)
+    test = HotellingTest(groups=["a", "b"], bounds=(-4, 4), unknown="error", random_state=0)
     with pytest.raises(InvalidData, match="declared groups only") as caught:
         test.fit(np.zeros((4, 2)), ["a", "b", "secret", "a"])
     assert "secret" not in str(caught.value)

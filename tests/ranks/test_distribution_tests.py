@@ -39,7 +39,9 @@ def test_at_a_large_epsilon_statistics_are_those_of_scipy() -> None:
     scale = first.size * second.size / X.size
     for given in ({}, {"sizes": sizes}):
         found = {
-            kind: KolmogorovSmirnovTest(groups=["a", "b"], statistic=kind, **given, **LOUD).fit(X, LABELS)
+            kind: KolmogorovSmirnovTest(
+                groups=["a", "b"], statistic=kind, unknown="error", **given, **LOUD
+            ).fit(X, LABELS)
             for kind in STATISTICS
         }
         assert found["ks"].statistic_ == pytest.approx(
@@ -115,10 +117,10 @@ def test_pvalues_and_cutoffs_agree() -> None:
 
 
 def test_sizes_are_released_where_that_helps() -> None:
-    test = KolmogorovSmirnovTest(groups=["a", "b"], **GIVEN)
+    test = KolmogorovSmirnovTest(groups=["a", "b"], unknown="error", **GIVEN)
     assert test.plan(1000).stages[-1].size == 2 and test.plan(100).stages[-1].size == 1
     x, labels = np.random.default_rng(1).normal(size=2000), np.arange(2000) < 300
-    found = KolmogorovSmirnovTest(groups=[True, False], **GIVEN).fit(x, labels).result_
+    found = KolmogorovSmirnovTest(groups=[True, False], unknown="error", **GIVEN).fit(x, labels).result_
     assert found.released_sizes is not None
     assert abs(found.released_sizes[0] - 300) < 8 * found.sizes_std and sum(found.released_sizes) == 2000
 

@@ -168,8 +168,9 @@ def test_bad_data_charges_nothing() -> None:
         (SignedRankTest(), (np.ma.masked_equal([1.0, 2.0], 2.0),)),
         (MannWhitneyTest(**TWO), ([1.0, 2.0],)),
         (MannWhitneyTest(**TWO), ([1.0, 2.0], [0])),
-        (MannWhitneyTest(**TWO), ([1.0, 2.0], [0, 7])),
-        (MannWhitneyTest(**TWO), ([1.0, 2.0], [0, None])),
+        (MannWhitneyTest(**TWO, unknown="error"), ([1.0, 2.0], [0, 7])),
+        (MannWhitneyTest(**TWO, unknown="error"), ([1.0, 2.0], [0, None])),
+        (MannWhitneyTest(**TWO, sizes=(1, 1)), ([1.0, 2.0], [0, 7])),
     ):
         with pytest.raises(InvalidData):
             made.set_params(budget=budget).fit(*given)

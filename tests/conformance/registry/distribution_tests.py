@@ -105,7 +105,7 @@ def _entry(
 def released_sizes() -> Entry:
     """Return the entry of a test that releases the size of a group too."""
     n = 120
-    estimator = KolmogorovSmirnovTest(groups=[0, 1], epsilon=4.0, **FEW)
+    estimator = KolmogorovSmirnovTest(groups=[0, 1], unknown="error", epsilon=4.0, **FEW)
 
     def pairs() -> Iterator[Pair]:
         for size in (1, 2, n // 3, n // 2, n - 2):
@@ -157,7 +157,7 @@ def entries() -> Iterator[Entry]:
         ("Kuiper", "kuiper", 1.0),
         ("Cramer-von Mises", "cvm", 0.3),
     ):
-        estimator = KolmogorovSmirnovTest(groups=[0, 1], statistic=statistic, **FEW)
+        estimator = KolmogorovSmirnovTest(groups=[0, 1], statistic=statistic, unknown="error", **FEW)
         wrong = ("what equal public sizes need", 0.61)
         made = _entry(name, estimator, pairs_of(kinds, 5), two, wrong, attains=attains)
         yield made if statistic != "cvm" else by_small_datasets(made)

@@ -140,8 +140,10 @@ def outcomes(estimator: Any, X: Any) -> np.ndarray | None:
     first = np.asarray(X, dtype=np.float64)[:, 0]
     if isinstance(estimator, GroupRankTest):
         # Of digits behind the point, which ranks of whole parts do not depend on.
-        codes = np.floor(1000 * (np.abs(first) % 1)).astype(np.int64) % (len(estimator.groups) + 1)
-        return np.where(codes < len(estimator.groups), codes, -1)  # the last one is of undeclared labels
+        declared = len(estimator.groups)
+        codes = np.floor(1000 * (np.abs(first) % 1)).astype(np.int64)
+        codes %= declared + (estimator.unknown == "drop")
+        return np.where(codes < declared, codes, -1)  # a further one is of undeclared labels
     if two_samples or isinstance(estimator, GroupMeans | GroupQuantiles):
         return (first > 0).astype(int)
     return (first > 0).astype(float) if isinstance(estimator, PrivateLogisticRegression) else 0.5 * first
