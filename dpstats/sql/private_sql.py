@@ -468,7 +468,8 @@ class PrivateSQL(Releasing):
                 allowed = (
                     "a column of numbers without bounds, of a private table whose number of rows is public"
                 )
-                raise refuse("column", got=got, allowed=allowed, remedy="Declare bounds for the others.")
+                remedy = "Declare types for columns of CSV files, and bounds for the others."
+                raise refuse("column", got=got, allowed=allowed, remedy=remedy)
         # The name is public, as the declarations of columns are.
         chooser = PrivateBounds(step=step, within=within, for_epsilon=self.epsilon, epsilon=epsilon)
         with self._data.snapshot([table.source]):
