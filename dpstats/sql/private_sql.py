@@ -435,8 +435,8 @@ class PrivateSQL(Releasing):
         Raises
         ------
         InvalidParameter
-            If the column has bounds or is public, with ``unit`` or a private number of rows, or if the rows are too few
-            for this epsilon. Nothing is charged.
+            If the column has bounds or is public, with ``unit``, or if the rows are too few for this epsilon. Nothing
+            is charged.
         BudgetExceeded
             If the budget cannot pay.
         DPStatsError
@@ -459,23 +459,24 @@ class PrivateSQL(Releasing):
         name, kind = table.columns[place[1]]
         for wrong, got in (
             (self._units, "one of tables with a unit"),
-            (self._guarantee.neighbors is Neighbors.ADD_OR_REMOVE_ONE, "one of a private number of rows"),
             (table.public, "one of a public table"),
             (place in listed, "one that has bounds"),
             (kind.kind not in ("whole", "real"), "one whose type is no number"),
         ):
             if wrong:
-                allowed = (
-                    "a column of numbers without bounds, of a private table whose number of rows is public"
-                )
+                allowed = "a column of numbers without bounds, of a private table"
                 remedy = "Declare types for columns of CSV files, and bounds for the others."
                 raise refuse("column", got=got, allowed=allowed, remedy=remedy)
         # The name is public, as the declarations of columns are.
-        chooser = PrivateBounds(step=step, within=within, for_epsilon=self.epsilon, epsilon=epsilon)
+        neighbors = self._guarantee.neighbors
+        chooser = PrivateBounds(
+            step=step, within=within, for_epsilon=self.epsilon, neighbors=neighbors, epsilon=epsilon
+        )
         with self._data.snapshot([table.source]):
             if not self._data.lasting:
                 self._confirm([place[0]])
-            plan = chooser.plan(self._data.size(table), 1)
+            added = neighbors is Neighbors.ADD_OR_REMOVE_ONE
+            plan = chooser.plan(None if added else self._data.size(table), 1)
             plan = plan.for_data(self._guarantee.unit, self._guarantee.simulated)
             session = self._session_of(plan, column=place, declared=self._declared, types=self._types)
             session.check()
@@ -495,8 +496,8 @@ class PrivateSQL(Releasing):
             )
         self._declared = replace(self._declared, bounds={**self._declared.bounds, column: (low, high)})
         self._catalogue = replace(self._catalogue, bounds={**listed, place: (low, high)})
-        beyond = np.array([found.clip.below, found.clip.above]) / plan.n_samples
-        return Bounds(low, high, plan.guarantee, float(beyond[0]), float(beyond[1]), True)
+        below, above = found.beyond[0].tolist()
+        return Bounds(low, high, plan.guarantee, below, above, True)
 
     def plan_for(self, sql: str) -> SQLPlan:
         """Return the release plan of an answer, from public facts only. This charges nothing."""
