@@ -7,7 +7,6 @@ from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
-import pandas as pd
 
 from dpstats.means import PrivateBounds
 from dpstats.mechanisms.clip_choice import count_tails
@@ -15,7 +14,6 @@ from dpstats.mechanisms.unknown_bounds import TAILS, WINDOWS
 from dpstats.mechanisms.windows import window_utilities
 from dpstats.release.groups import Runs
 from dpstats.release.session import Part, Session
-from dpstats.sql import PrivateSQL
 from registry.entry import Dataset, Entry, PlantedBug, Traits, core, fitted, having, less_noise
 
 Pair = tuple[Dataset, Dataset]
@@ -71,13 +69,6 @@ class HalfTheNoise(PrivateBounds):
 
     def plan(self, n_samples: int, n_features: int) -> Any:
         return less_noise(super().plan(n_samples, n_features), 0.25)
-
-
-def by_sql(data: Dataset, budget: Any) -> tuple[Any, np.ndarray]:
-    """Return bounds that a query's table was given."""
-    sql = PrivateSQL({"t": pd.DataFrame({"x": data[:, 0]})}, epsilon=1.0, budget=budget)
-    low, high = sql.choose_bounds("t.x", **THREE)
-    return PrivateBounds(**THREE, for_epsilon=1.0).plan(N, 1), np.array([low, high])
 
 
 def view(plan: Any, released: Any) -> np.ndarray:
@@ -152,22 +143,5 @@ def entries() -> Iterator[Entry]:
                 0.0,
             ),
         ),
-        most_trials=20_000,
-    )
-    pair = rows(4.6), rows(90.0)
-    yield Entry(
-        name="private bounds, of a column of a database",
-        covers=PrivateSQL,
-        proof="private-bounds.md",
-        plan=plan,
-        integers=tails,
-        pairs=pairs,
-        draw=core(estimator, view),
-        dataset=pair[0],
-        neighbor=pair[1],
-        power=0.02,
-        public=by_sql,
-        method="choose_bounds",
-        bugs=(),
         most_trials=20_000,
     )
