@@ -163,8 +163,8 @@ class PrivateBounds(PrivateEstimator[BoundsPlan]):
         self.found_ = np.array([one.found for one in found])
         ends = np.array([[one.clip.low, one.clip.high] for one in found])
         self.low_, self.high_ = (np.where(self.found_, ends[:, side], np.nan) for side in (0, 1))
-        self.clipped_low_, self.clipped_high_ = np.array([one.beyond[0] for one in found]).T
-        self.clipped_low_std_, self.clipped_high_std_ = np.array([one.beyond[1] for one in found]).T
+        self.clipped_low_, self.clipped_high_ = np.array([one.tail_shares[0] for one in found]).T
+        self.clipped_low_std_, self.clipped_high_std_ = np.array([one.tail_shares[1] for one in found]).T
         if plan.has_private_size:
             self._released_size = HiddenSize("Release it with Histogram or Count.")
 

@@ -114,7 +114,7 @@ class ColumnBounds(NamedTuple):
     rows: float
 
     @property
-    def beyond(self) -> tuple[Floats, Floats]:
+    def tail_shares(self) -> tuple[Floats, Floats]:
         """The fraction of rows below and above the bounds, and the standard deviations of its noise."""
         clip = self.clip
         return np.array([clip.below, clip.above]) / self.rows, np.array(
@@ -458,8 +458,8 @@ class BoundsFirst:
         """Set the attributes of a fit that describe its bounds."""
         found = read_bounds(released, plan.located.plan)
         fit.bounds_ = np.array([[one.clip.low, one.clip.high] for one in found])
-        fit.beyond_bounds_ = np.array([one.beyond[0] for one in found])
-        fit.beyond_bounds_std_ = np.array([one.beyond[1] for one in found])
+        fit.beyond_bounds_ = np.array([one.tail_shares[0] for one in found])
+        fit.beyond_bounds_std_ = np.array([one.tail_shares[1] for one in found])
 
     def facts(self, fit: Any) -> list[tuple[str, str]]:
         """Return the facts of a summary on the bounds that a fit chose."""

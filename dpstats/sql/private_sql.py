@@ -415,7 +415,7 @@ class PrivateSQL(Releasing):
     ) -> Bounds:
         """Release bounds of a column that nobody knows, and declare them for all later queries.
 
-        They are those of `dpstats.means.PrivateBounds` for the rows of the column's table, and cost ``epsilon`` in
+        `dpstats.means.PrivateBounds` would release the same for the rows of the column's table. They cost ``epsilon`` in
         addition to the queries that use them. Later answers describe values clipped to them. Call it once for a column.
 
         Parameters
@@ -461,7 +461,7 @@ class PrivateSQL(Releasing):
             (self._units, "one of tables with a unit"),
             (table.public, "one of a public table"),
             (place in listed, "one that has bounds"),
-            (kind.kind not in ("whole", "real"), "one whose type is no number"),
+            (kind.kind not in ("whole", "real"), "one of another type"),
         ):
             if wrong:
                 allowed = "a column of numbers without bounds, of a private table"
@@ -496,7 +496,7 @@ class PrivateSQL(Releasing):
             )
         self._declared = replace(self._declared, bounds={**self._declared.bounds, column: (low, high)})
         self._catalogue = replace(self._catalogue, bounds={**listed, place: (low, high)})
-        below, above = found.beyond[0].tolist()
+        below, above = found.tail_shares[0].tolist()
         return Bounds(low, high, plan.guarantee, below, above, True)
 
     def plan_for(self, sql: str) -> SQLPlan:
