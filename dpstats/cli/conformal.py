@@ -43,11 +43,9 @@ class ConformalCommand(ReleaseCommand):
     name = "conformal"
     help = "private intervals, or sets of classes, around a model's predictions"
     description = (
-        "Release the half-width that intervals around predictions need, so that they cover new outcomes with "
-        "probability 1 - alpha; or, with --classes, the score of sets of classes. The table has calibration rows: an "
-        "outcome, named by --column, and the predictions of a model that was fitted on other rows. The interval of a "
-        "new row is its prediction, plus and minus the half-width times its --scale. The number of rows and the names "
-        "of columns are public."
+        "Release the half-width of intervals around predictions, which cover new outcomes with probability 1 - alpha, "
+        "or the score of sets of classes. --column names the outcome. The model was fitted on other rows. The number "
+        "of rows and column names are public."
     )
     kinds = """
     --prediction NAME
@@ -58,12 +56,16 @@ class ConformalCommand(ReleaseCommand):
     parameters = """
     --training {public,private,unprotected}, required
         how the model was fitted: on public rows, by a private release, or on sensitive rows without protection
+    """
+    parameters += """
     --upper NAME
         column of predicted upper limits; --prediction is then one of lower limits
     --scale NAME
         column of positive predicted scales, which widths are proportional to
     --probabilities A,B,...
         with --classes: the column of the probability of each, in their order
+    """
+    parameters += """
     --score-bounds S, float
         public bound of the half-width; the half-width is at most this, or infinite
     --y-bounds LO HI, float
@@ -72,8 +74,10 @@ class ConformalCommand(ReleaseCommand):
         probability that an interval misses (default: 0.1)
     --points N, int
         number of public points that the half-width is chosen among (default: by the rows)
+    """
+    parameters += """
     --groups A,B,...
-        public labels of groups, in each of which coverage holds
+        public labels of groups; each has coverage
     --by NAME
         with --groups: the column that has the labels
     """

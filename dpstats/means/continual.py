@@ -177,7 +177,7 @@ class ContinualMeans(ContinualStream):
         LedgerError
             If the state cannot be written. No answer is given then, and the step can be repeated.
         """
-        answer: StepMean = self._answer([self._add_up(values)], [key])[0]
+        answer: StepMean = self._answer([self._sum_values(values)], [key])[0]
         return answer
 
     def update_many(self, values: Any, keys: Sequence[str] | None = None) -> list[StepMean]:
@@ -196,14 +196,14 @@ class ContinualMeans(ContinualStream):
         named = [None] * len(steps) if keys is None else list(keys)
         if len(named) != len(steps):
             raise refuse("keys", got=f"{len(named)} keys", allowed=f"one for each of the {len(steps)} steps")
-        return self._answer([self._add_up(step) for step in steps], named)
+        return self._answer([self._sum_values(step) for step in steps], named)
 
     def path(self) -> MeanPath:
         """Return the means after all steps so far, with the joint distribution of their errors."""
         keys, totals = self._read_path()
         return MeanPath(keys, self.noise_scale, self._horizon, self._guarantee, totals, self._bounds)
 
-    def _add_up(self, values: Any) -> NDArray[np.int64]:
+    def _sum_values(self, values: Any) -> NDArray[np.int64]:
         """Return the number of rows and the sum of their values in steps, or refuse them."""
         given = attempt(lambda: np.asarray(values), Exception)
         if given is None or given.dtype.kind not in "biuf" or given.ndim != 1:
@@ -218,7 +218,7 @@ class ContinualMeans(ContinualStream):
                 remedy="Set missing='drop' to leave out the row.",
             )
         low, high = self._bounds
-        # Each value is clipped and rounded by itself, so that a row moves the sum by at most 2^12.
+        # Each value is clipped and rounded alone, so that a row moves the sum by at most 2^12.
         share = np.clip((x[known] - (low / 2 + high / 2)) / (high / 2 - low / 2), -1.0, 1.0)
         steps = as_int64(np.rint(share * 2.0**_VALUE_BITS))
         return np.array([steps.size, steps.sum()], dtype=np.int64)
@@ -296,8 +296,8 @@ class ContinualMeanErrors(ScoreErrors):
         return np.asarray((total - m * count) / (self.deviations * np.sqrt(1 + m**2)))
 
     def limits(self, tail: Tail) -> Limits:
-        # T - m N is the distance of (N, T) from the line at the angle arctan(m), times the length of (1, m): all
-        # lines that are nearer than z deviations have angles about that of (N, T).
+        # T - m N is proportional to the distance of the point (N, T) from the line at the angle arctan(m). Lines nearer
+        # than z deviations have angles around the angle of the point.
         count, total = self._possible
         distance, angle = np.maximum(np.hypot(count, total), 1e-300), np.arctan2(total, count)
         half = np.arcsin(np.minimum(normal_quantile(tail) * self.deviations / distance, 1.0))

@@ -24,8 +24,9 @@ from dpstats.mechanisms.unknown_bounds import (
     show_share,
 )
 from dpstats.privacy.budget import PrivacyBudget
-from dpstats.privacy.guarantee import PrivacyGuarantee
+from dpstats.privacy.guarantee import Neighbors, PrivacyGuarantee, parse_neighbors
 from dpstats.release.estimator import PrivateEstimator, parameters
+from dpstats.release.private_size import HiddenSize, check_size
 from dpstats.release.session import Released, Session
 
 Numbers = NDArray[np.float64]
@@ -57,6 +58,8 @@ class PrivateBounds(PrivateEstimator[BoundsPlan]):
     missing_codes : sequence of numbers and text, optional
         Public codes of missing entries, such as ``[-999, "unk"]``, in all columns. Numbers are compared by value, words
         by text.
+    neighbors : {"replace_one", "add_or_remove"}, default="replace_one"
+        With "add_or_remove" the number of rows is private, and estimated from the counts.
     epsilon : float, default=0.2
         Privacy parameter of all columns together. Must be positive. Each column needs about 100 rows that are not 0 for
         an epsilon of 1, more if its mean is many standard deviations from 0.
@@ -117,11 +120,12 @@ class PrivateBounds(PrivateEstimator[BoundsPlan]):
     for_epsilon: float | None = None
     missing: str = "error"
     missing_codes: Any = None
+    neighbors: Any = "replace_one"
     epsilon: float = 0.2
     random_state: Any = None
     budget: Any = None
 
-    def plan(self, n_samples: int, n_features: int) -> BoundsPlan:
+    def plan(self, n_samples: int | None, n_features: int) -> BoundsPlan:
         """Return the release plan of a fit on data of this size.
 
         Examples
@@ -132,15 +136,19 @@ class PrivateBounds(PrivateEstimator[BoundsPlan]):
           windows: a window among 3,776,972,554 for each column, exponential mechanism of scale 83.3333 rows
           rows by distance from the windows: 43 numbers, Laplace noise of scale 11.3636
         """
-        n = check_integer("n_samples", n_samples, at_least=2)
+        n = check_size(self, n_samples)
         d = check_integer("n_features", n_features, at_least=1)
         epsilon, _ = check_privacy_parameters(self.epsilon, 0.0)
         self._policy()
         later = _LATER * epsilon
         if self.for_epsilon is not None:
             later = check_real("for_epsilon", self.for_epsilon, above=0)
-        noise = math.sqrt(2) * d / (n * later)
-        return plan_bounds(n, d, epsilon, step=self.step, within=self.within, later=noise)
+        neighbors = parse_neighbors(self.neighbors)
+        noise = math.sqrt(2) * d / later
+        if n is not None and neighbors is not Neighbors.ADD_OR_REMOVE_ONE:
+            noise /= n
+        limits = {"step": self.step, "within": self.within}
+        return plan_bounds(n, d, epsilon, **limits, later=noise, neighbors=neighbors)
 
     def _read(self, rows: Rows, plan: BoundsPlan) -> Rows:
         if self.missing == "error":
@@ -152,12 +160,13 @@ class PrivateBounds(PrivateEstimator[BoundsPlan]):
 
     def _report(self, released: Released, plan: BoundsPlan) -> None:
         found = read_bounds(released, plan)
-        clips = np.array([one.clip for one in found])
         self.found_ = np.array([one.found for one in found])
-        self.low_, self.high_ = (np.where(self.found_, clips[:, side], np.nan) for side in (0, 1))
-        self.clipped_low_, self.clipped_high_ = clips[:, 2] / plan.n_samples, clips[:, 3] / plan.n_samples
-        self.clipped_low_std_ = clips[:, 4] / plan.n_samples
-        self.clipped_high_std_ = clips[:, 5] / plan.n_samples
+        ends = np.array([[one.clip.low, one.clip.high] for one in found])
+        self.low_, self.high_ = (np.where(self.found_, ends[:, side], np.nan) for side in (0, 1))
+        self.clipped_low_, self.clipped_high_ = np.array([one.tail_shares[0] for one in found]).T
+        self.clipped_low_std_, self.clipped_high_std_ = np.array([one.tail_shares[1] for one in found]).T
+        if plan.has_private_size:
+            self._released_size = HiddenSize("Release it with Histogram or Count.")
 
     def _records(self) -> Records:
         check_is_fitted(self)
@@ -239,6 +248,7 @@ def private_bounds(
     within: Any = None,
     for_epsilon: float | None = None,
     missing: str = "error",
+    neighbors: Any = "replace_one",
     random_state: Any = None,
     budget: PrivacyBudget | None = None,
 ) -> Bounds:
@@ -250,7 +260,7 @@ def private_bounds(
         Private rows.
     epsilon : float
         Privacy parameter, of all columns together.
-    step, within, for_epsilon, missing, random_state, budget
+    step, within, for_epsilon, missing, neighbors, random_state, budget
         As for `PrivateBounds`.
 
     Returns
@@ -281,6 +291,7 @@ def private_bounds(
         within=within,
         for_epsilon=for_epsilon,
         missing=missing,
+        neighbors=neighbors,
         epsilon=epsilon,
         random_state=random_state,
         budget=budget,

@@ -41,10 +41,10 @@ _FEW = 1e-4  # least variance of clipped rows, in squared widths
 _ZEROS = 3 * math.sqrt(2)  # noisy zeros below this many scales of the noise are noise
 
 
-def count_tails(x: Floats, center: float, width: float) -> Integers:
+def count_tails(x: Floats, center: float, width: float, *, whole: bool = False) -> Integers:
     """Return the rows above and below the center by their distance, and exact zeros: private.
 
-    A row is in one bin or in none, and its bin depends on this row alone.
+    A row is in one bin or in none, and its bin depends on this row alone. ``whole`` adds a bin of all other rows.
     """
     with np.errstate(over="ignore"):
         t = (x - center) / width
@@ -55,7 +55,8 @@ def count_tails(x: Floats, center: float, width: float) -> Integers:
         np.bincount(np.searchsorted(EDGES, side, side="right"), minlength=EDGES.size + 1)[1:]
         for side in (other, -other)
     )
-    return as_int64(np.concatenate([up, down, [np.count_nonzero(zero)]]))
+    counts = np.concatenate([up, down, [np.count_nonzero(zero)]])
+    return as_int64(np.append(counts, x.size - counts.sum()) if whole else counts)
 
 
 class Clip(NamedTuple):

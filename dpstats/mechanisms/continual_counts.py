@@ -62,7 +62,7 @@ class StepEstimate(NamedTuple):
 class ContinualStream(Mechanism):
     """Base of the streams: the factor times the private integers of all steps, with noise, from one charge.
 
-    A subclass says what a step contributes, and what is estimated from the totals.
+    A subclass defines the integers of a step and the estimates from their totals.
     """
 
     _bits = BITS

@@ -32,11 +32,11 @@ from dpstats.mechanisms.windows import (
     find_candidates,
     window_utilities,
 )
-from dpstats.privacy.guarantee import PrivacyGuarantee, quotient_up
+from dpstats.privacy.guarantee import Neighbors, PrivacyGuarantee, quotient_up
 from dpstats.privacy.plan import Counted, ReleasePlan
 from dpstats.privacy.stages import AnyStage, Choice, Stage
 from dpstats.release.additive import Integers, additive_stages
-from dpstats.release.private_size import has_private_size
+from dpstats.release.private_size import check_size, has_private_size
 from dpstats.release.session import Part, Released, Session
 
 Floats = NDArray[np.float64]
@@ -103,15 +103,26 @@ class ColumnBounds(NamedTuple):
         The chosen window; NaN if none was found.
     clip : Clip
         The bounds, and the rows beyond them.
+    rows : float
+        The number of rows, or its noisy estimate if it is private.
     """
 
     found: bool
     center: float
     width: float
     clip: Clip
+    rows: float
+
+    @property
+    def tail_shares(self) -> tuple[Floats, Floats]:
+        """The fraction of rows below and above the bounds, and the standard deviations of its noise."""
+        clip = self.clip
+        return np.array([clip.below, clip.above]) / self.rows, np.array(
+            [clip.below_std, clip.above_std]
+        ) / self.rows
 
 
-_NOWHERE = ColumnBounds(False, math.nan, math.nan, Clip(*[math.nan] * 6))
+_NOWHERE = ColumnBounds(False, math.nan, math.nan, Clip(*[math.nan] * 6), math.nan)
 
 
 @dataclass(frozen=True)
@@ -125,7 +136,8 @@ class BoundsPlan(ReleasePlan):
     within : (float, float) or None
         Public interval of the columns.
     later : float
-        Standard deviation of the noise of a later mean, for bounds of width 1.
+        Standard deviation of the noise of a later mean, for bounds of width 1; of a later sum, if the number of rows is
+        private.
     """
 
     step: tuple[float, ...] | None
@@ -144,6 +156,11 @@ class BoundsPlan(ReleasePlan):
         """The stage that counts rows on both sides of the windows, if there is one."""
         stage = self.stages[-1]
         return stage if isinstance(stage, Stage) else None
+
+    @property
+    def bins(self) -> int:
+        """Number of bins of a column: with a private number of rows, one more for rows in the middle."""
+        return BINS + self.has_private_size
 
     @property
     def window_epsilon(self) -> float:
@@ -169,7 +186,7 @@ class BoundsPlan(ReleasePlan):
 
 
 def plan_bounds(
-    n: int,
+    n: int | None,
     d: int,
     epsilon: float,
     *,
@@ -177,23 +194,26 @@ def plan_bounds(
     within: Any = None,
     later: float,
     tails: bool = True,
+    neighbors: Neighbors = Neighbors.REPLACE_ONE,
 ) -> BoundsPlan:
     """Return the plan of a release of bounds for d columns of n rows.
 
     Parameters
     ----------
     n, d : int
-        Public sizes.
+        Public sizes. A private number of rows is not used.
     epsilon : float
         Privacy parameter of the bounds of all columns together.
     step, within : optional
         The same as in `UnknownBounds`.
     later : float
-        Standard deviation of the noise of a later mean, for bounds of width 1.
+        See `BoundsPlan`.
+    neighbors : Neighbors
     tails : bool, default=True
         Whether to count the tails. Without them the bounds are 64 widths of the window on either side.
     """
-    if n * epsilon < LEAST_ROWS * d:
+    private = neighbors is Neighbors.ADD_OR_REMOVE_ONE
+    if n is not None and not private and n * epsilon < LEAST_ROWS * d:
         raise refuse(
             "bounds",
             got=f"'private' for {n:,} rows and {d:,} columns, with epsilon {epsilon:.3g} for the bounds",
@@ -207,17 +227,30 @@ def plan_bounds(
         for one in steps:
             check_real("step", one, at_least=2.0**-800, at_most=2.0**800)
     ends = None if within is None else check_limits(within)
-    first = min(epsilon / 2, _WINDOW_ROWS * d / n) if tails else epsilon
+    first = epsilon if not tails else epsilon / 2
+    if tails and n is not None and not private:
+        first = min(first, _WINDOW_ROWS * d / n)
     count = max(find_candidates(None if steps is None else one, ends).count for one in (steps or (None,)))
     # A row changes the window of every column, each drawn independently.
     moved = UTILITY_RANGE * d
     stages: list[AnyStage] = [
-        Choice(WINDOWS, 2 * d, moved, quotient_up(moved, first * _EXACT), count, words=_WORDS)
+        Choice(
+            WINDOWS,
+            2 * d,
+            moved,
+            quotient_up(moved, first * _EXACT),
+            count,
+            words=_WORDS,
+            neighbors=neighbors,
+        )
     ]
     if tails:
-        counts = Integers(TAILS, BINS * d, 1.0, 2 * d, isqrt_up(2 * d))
-        stages += additive_stages([counts], (epsilon - first) * _EXACT, 0.0)
-    return BoundsPlan(tuple(stages), PrivacyGuarantee(epsilon), n, d, step=steps, within=ends, later=later)
+        # A replaced row leaves one bin and enters another one.
+        moved = d if private else 2 * d
+        counts = Integers(TAILS, (BINS + private) * d, 1.0, moved, isqrt_up(moved))
+        stages += additive_stages([counts], (epsilon - first) * _EXACT, 0.0, neighbors=neighbors)
+    target = PrivacyGuarantee(epsilon, 0.0, neighbors)
+    return BoundsPlan(tuple(stages), target, n, d, step=steps, within=ends, later=later)
 
 
 def check_limits(within: Any) -> tuple[float, float]:
@@ -252,15 +285,17 @@ def release_bounds(X: Any, plan: BoundsPlan, session: Session) -> None:
     chosen = np.atleast_2d(session.choose(WINDOWS, parts))
     if plan.tails is None:
         return
-    counts = np.zeros((len(chosen), BINS * plan.n_features), dtype=np.int64)
+    bins = plan.bins
+    counts = np.zeros((len(chosen), bins * plan.n_features), dtype=np.int64)
     for j, x in enumerate(columns):
         candidates, own = plan.candidates(j), chosen[:, 2 * j : 2 * j + 2]
         distinct, case = np.unique(own, axis=0, return_inverse=True)
         for place, (line, at) in enumerate(distinct.tolist()):
             if line == NOT_FOUND:
                 continue
-            found = count_tails(candidates.move(x), *candidates.window(line, at))
-            counts[case.ravel() == place, BINS * j : BINS * (j + 1)] = found
+            window = candidates.window(line, at)
+            found = count_tails(candidates.move(x), *window, whole=plan.has_private_size)
+            counts[case.ravel() == place, bins * j : bins * (j + 1)] = found
     session.add(TAILS, counts if session.size is not None else counts[0])
 
 
@@ -277,14 +312,15 @@ def read_bounds(released: Released, plan: BoundsPlan) -> list[ColumnBounds]:
         ends = (candidates.low, candidates.high)
         if plan.tails is None:
             low, high = max(center - REACH * width, ends[0]), min(center + REACH * width, ends[1])
-            clip = Clip(low, high, *[math.nan] * 4)
+            clip, rows = Clip(low, high, *[math.nan] * 4), math.nan
         else:
-            noisy = tuple(np.asarray(released[TAILS])[BINS * j : BINS * (j + 1)].tolist())
-            clip = _choose_clip(
-                noisy, center, width, plan.n_samples, plan.tails.scale_steps, plan.later, ends
-            )
+            noisy = np.asarray(released[TAILS])[plan.bins * j : plan.bins * (j + 1)].tolist()
+            private = plan.has_private_size
+            rows = max(sum(noisy), 1.0) if private else plan.n_samples
+            later = plan.later / rows if private else plan.later
+            clip = _choose_clip(tuple(noisy[:BINS]), center, width, rows, plan.tails.scale_steps, later, ends)
         # A window at a public limit may leave nothing inside.
-        found.append(ColumnBounds(clip.low < clip.high, center, width, clip))
+        found.append(ColumnBounds(clip.low < clip.high, center, width, clip, rows))
     return found
 
 
@@ -323,19 +359,24 @@ def plan_with_bounds(
     unknown = bounds if isinstance(bounds, UnknownBounds) else UnknownBounds()
     share = check_real("share", unknown.share, above=0, below=1)
     _check_options(estimator)
-    n = check_integer("n_samples", n_samples, at_least=2)
+    n = check_size(estimator, n_samples)
     d = check_integer("n_features", n_features, at_least=1)
     epsilon = check_real("epsilon", estimator.epsilon, above=0)
-    first = share * epsilon
+    first, private = share * epsilon, has_private_size(estimator)
     plan = _having_bounds(estimator, [(-1.0, 1.0)] * d, (epsilon - first) * _EXACT).plan(n, d)
-    later = math.sqrt(2) * d / (n * (epsilon - first)) if noise is None else float(np.max(noise(plan))) / 2
+    if noise is None or private:
+        later = math.sqrt(2) * d / ((epsilon - first) * (1 if private or n is None else n))
+    else:
+        later = float(np.max(noise(plan))) / 2
     if unknown.within is not None:
         low, high = check_limits(unknown.within)
         if high - low < 2 * NARROWEST or low > FURTHEST or high < -FURTHEST:
             allowed, remedy = "wider than 1e-138, and not beyond 1e138", "Change the units of the data."
             raise refuse("within", given=unknown.within, allowed=allowed, remedy=remedy)
-    before = plan_bounds(n, d, first, step=unknown.step, within=unknown.within, later=later, tails=tails)
-    total = PrivacyGuarantee(epsilon, plan.target.delta)
+    limits = {"step": unknown.step, "within": unknown.within}
+    neighbors = plan.target.neighbors
+    before = plan_bounds(n, d, first, **limits, later=later, tails=tails, neighbors=neighbors)
+    total = PrivacyGuarantee(epsilon, plan.target.delta, neighbors)
     return replace(plan, located=Counted(before, plan.target), target=total)
 
 
@@ -349,13 +390,6 @@ _NEEDED: Mapping[str, tuple[Any, str]] = {
 
 
 def _check_options(estimator: Any) -> None:
-    if has_private_size(estimator):
-        raise refuse(
-            "bounds",
-            given="private",
-            allowed="declared with neighbors='add_or_remove'",
-            remedy="Bounds are chosen for a public number of rows.",
-        )
     for name, (value, words) in _NEEDED.items():
         given = getattr(estimator, name, value)
         if given is not value and given != value:
@@ -423,10 +457,9 @@ class BoundsFirst:
     def record(self, fit: Any, released: Released, plan: Any) -> None:
         """Set the attributes of a fit that describe its bounds."""
         found = read_bounds(released, plan.located.plan)
-        n = plan.n_samples
         fit.bounds_ = np.array([[one.clip.low, one.clip.high] for one in found])
-        fit.beyond_bounds_ = np.array([[one.clip.below, one.clip.above] for one in found]) / n
-        fit.beyond_bounds_std_ = np.array([[one.clip.below_std, one.clip.above_std] for one in found]) / n
+        fit.beyond_bounds_ = np.array([one.tail_shares[0] for one in found])
+        fit.beyond_bounds_std_ = np.array([one.tail_shares[1] for one in found])
 
     def facts(self, fit: Any) -> list[tuple[str, str]]:
         """Return the facts of a summary on the bounds that a fit chose."""

@@ -26,15 +26,17 @@ from dpstats.data.parameters import (
     check_privacy_parameters,
     check_real,
 )
-from dpstats.errors import attempt, refuse, refuse_data
+from dpstats.errors import DPStatsError, attempt, refuse, refuse_data
+from dpstats.means.private_bounds import Bounds, PrivateBounds
+from dpstats.mechanisms.unknown_bounds import NO_WINDOW, read_bounds, release_bounds
 from dpstats.privacy.budget import PrivacyBudget
-from dpstats.privacy.guarantee import PrivacyGuarantee, parse_neighbors
+from dpstats.privacy.guarantee import Neighbors, PrivacyGuarantee, parse_neighbors
 from dpstats.release.charges import state_charges
 from dpstats.release.witness import Releasing
 from dpstats.sensitivity.elastic import Column, tables
 from dpstats.sql.aggregates import arrange
 from dpstats.sql.answers import PrivateAnswer, PrivateTable, SQLPlan
-from dpstats.sql.catalogue import BaseTable, Catalogue, Path, fold
+from dpstats.sql.catalogue import BaseTable, Catalogue, Path, fold, quoted
 from dpstats.sql.kinds import Answer, Kind, Setting, Source, kind_of_query
 from dpstats.sql.parse import parse
 from dpstats.sql.quantiles import QuantileAnswers
@@ -42,6 +44,7 @@ from dpstats.sql.query import AS_DECLARED, Query, Several
 from dpstats.sql.scope import Known, read_period, same_type
 from dpstats.sql.several import PrivateAnswers
 
+_FURTHEST = 1e15  # bounds are at most this far from 0
 _LOGGER = logging.getLogger(__name__)
 
 
@@ -132,7 +135,9 @@ class Declarations:
             pair = attempt(lambda values=values: tuple(values), Exception) or ()  # type: ignore[misc]
             if len(pair) != 2:
                 raise refuse(name, given=values, allowed="two numbers")
-            low, high = (check_real(name, end, at_least=-1e15, at_most=1e15, of=values) for end in pair)
+            low, high = (
+                check_real(name, end, at_least=-_FURTHEST, at_most=_FURTHEST, of=values) for end in pair
+            )
             if not low < high:
                 raise refuse(name, given=values, allowed="low < high")
             limits[place] = (low, high)
@@ -272,6 +277,7 @@ class PrivateSQL(Releasing):
     statement with bound literals. A query is one SELECT of the following parts. Any other part raises an error before
     anything is charged.
 
+    * `choose_bounds` releases bounds of a column that nobody knows.
     * COUNT and SUM of public tables only are exact, and cost nothing.
     * COUNT and COUNT_IF need no declaration. COUNT(DISTINCT column) must be the only aggregate.
     * SUM, AVG, STDDEV, STDDEV_POP, VARIANCE and VAR_POP need ``bounds`` of their column.
@@ -402,6 +408,96 @@ class PrivateSQL(Releasing):
         query = self._parsed(sql)
         with self._snapshot(query):
             return self._answer(query)
+
+    @state_charges
+    def choose_bounds(
+        self, column: str, *, epsilon: float, step: float | None = None, within: Any = None
+    ) -> Bounds:
+        """Release bounds of a column that nobody knows, and declare them for all later queries.
+
+        `dpstats.means.PrivateBounds` would release the same for the rows of the column's table. They cost ``epsilon`` in
+        addition to the queries that use them. Later answers describe values clipped to them. Call it once for a column.
+
+        Parameters
+        ----------
+        column : str
+            A column of numbers, as "table.column".
+        epsilon : float
+            Privacy parameter of the bounds. Must be positive.
+        step, within : optional
+            Spacing and public limits of the values, as for `dpstats.means.PrivateBounds`.
+
+        Returns
+        -------
+        Bounds
+            Unpacks as ``low, high``.
+
+        Raises
+        ------
+        InvalidParameter
+            If the column has bounds or is public, with ``unit``, or if the rows are too few for this epsilon. Nothing
+            is charged.
+        BudgetExceeded
+            If the budget cannot pay.
+        DPStatsError
+            If no bounds were found. Their epsilon is spent.
+
+        Examples
+        --------
+        >>> import numpy as np, pandas as pd
+        >>> from dpstats.sql import PrivateSQL
+        >>> visits = pd.DataFrame({"cost": np.random.default_rng(0).lognormal(6, 1, 5000)})
+        >>> sql = PrivateSQL({"visits": visits}, epsilon=0.8, random_state=0)
+        >>> low, high = sql.choose_bounds("visits.cost", epsilon=0.2, within=(0, float("inf")))
+        >>> round(low), round(high)
+        (0, 8024)
+        >>> round(sql.query("SELECT AVG(cost) AS mean FROM visits").to_frame()["estimate"].iloc[0])
+        648
+        """
+        (place,) = self._catalogue.columns_of("column", [column]).values()
+        table, listed = self._catalogue.tables[place[0]], self._catalogue.bounds
+        name, kind = table.columns[place[1]]
+        for wrong, got in (
+            (self._units, "one of tables with a unit"),
+            (table.public, "one of a public table"),
+            (place in listed, "one that has bounds"),
+            (kind.kind not in ("whole", "real"), "one of another type"),
+        ):
+            if wrong:
+                allowed = "a column of numbers without bounds, of a private table"
+                remedy = "Declare types for columns of CSV files, and bounds for the others."
+                raise refuse("column", got=got, allowed=allowed, remedy=remedy)
+        # The name is public, as the declarations of columns are.
+        neighbors = self._guarantee.neighbors
+        chooser = PrivateBounds(
+            step=step, within=within, for_epsilon=self.epsilon, neighbors=neighbors, epsilon=epsilon
+        )
+        with self._data.snapshot([table.source]):
+            if not self._data.lasting:
+                self._confirm([place[0]])
+            added = neighbors is Neighbors.ADD_OR_REMOVE_ONE
+            plan = chooser.plan(None if added else self._data.size(table), 1)
+            plan = plan.for_data(self._guarantee.unit, self._guarantee.simulated)
+            session = self._session_of(plan, column=place, declared=self._declared, types=self._types)
+            session.check()
+            if self._missing == "error":
+                self._data.check_entries(table)
+            expression = kind.entry.format(quoted(name))
+            rows = self._data.run(f"SELECT CAST({expression} AS FLOAT8) FROM {table.source}")
+        x = np.array([np.nan if value is None else value for (value,) in rows], dtype=np.float64)
+        with session:
+            release_bounds(x[:, None], plan, session)
+        (found,) = read_bounds(session.released, plan)
+        low, high = max(found.clip.low, -_FURTHEST), min(found.clip.high, _FURTHEST)
+        if not found.found or not low < high:
+            raise DPStatsError(
+                f"no bounds of {column} were found: {NO_WINDOW}. The epsilon of this choice, {epsilon:g}, is spent. "
+                "Use more rows, a larger epsilon, a step or declared bounds"
+            )
+        self._declared = replace(self._declared, bounds={**self._declared.bounds, column: (low, high)})
+        self._catalogue = replace(self._catalogue, bounds={**listed, place: (low, high)})
+        below, above = found.tail_shares[0].tolist()
+        return Bounds(low, high, plan.guarantee, below, above, True)
 
     def plan_for(self, sql: str) -> SQLPlan:
         """Return the release plan of an answer, from public facts only. This charges nothing."""

@@ -37,9 +37,9 @@ def test_the_sensitivity_is_the_largest_distance_of_all_pairs_of_rows(horizon):
 
 def test_a_row_moves_the_stated_integers():
     made = ContinualMeans((0, 8), 3)
-    made._given[:2] = [made._add_up([9.0, -3.0, 4.0]), made._add_up([])]
+    made._given[:2] = [made._sum_values([9.0, -3.0, 4.0]), made._sum_values([])]
     assert made._exact(0, 2).tolist() == [[3 * 2**32, 0], [3 * 2**31, 0]]
-    assert made._add_up([8.0]).tolist() == [1, 4096]
+    assert made._sum_values([8.0]).tolist() == [1, 4096]
 
 
 def test_without_much_noise_the_means_are_the_means():
@@ -117,8 +117,8 @@ def test_values_are_numbers(values):
 
 def test_missing_rows_can_be_left_out():
     made = ContinualMeans((0, 1), 5, missing="drop")
-    assert made._add_up([0.5, np.nan, np.inf, 1.0]).tolist() == [2, 4096]
-    assert made._add_up(pd.Series([1, 0])).tolist() == [2, 0]
+    assert made._sum_values([0.5, np.nan, np.inf, 1.0]).tolist() == [2, 4096]
+    assert made._sum_values(pd.Series([1, 0])).tolist() == [2, 0]
 
 
 def test_all_rows_together_have_a_limit():

@@ -11,7 +11,7 @@ from dpstats.errors import ChargedError, DPStatsError, InvalidData, InvalidParam
 from dpstats.groups import GroupMeans, GroupQuantiles
 from dpstats.means import ClippedMean, PrivateBounds, PrivateVariance, UnknownBounds, private_bounds
 from dpstats.mechanisms.clip_choice import BINS, EDGES, choose_clip, count_tails
-from dpstats.privacy import PrivacyBudget
+from dpstats.privacy import Neighbors, PrivacyBudget
 from dpstats.quantiles import PrivateDistribution, PrivateMedian, PrivateQuantile
 from dpstats.release.session import Session
 
@@ -50,6 +50,40 @@ def test_other_estimators_choose_bounds_too(estimator):
     fit = estimator(bounds="private", **FIRST).fit(ROWS)
     assert fit.plan_.target.epsilon == 1.0 and fit.bounds_[0, 0] < 20 < fit.bounds_[0, 1]
     assert "chosen for 0.2 of epsilon" in str(fit.summary())
+
+
+@pytest.mark.parametrize(
+    "estimator", [ClippedMean, PrivateVariance, GroupMeans], ids=lambda kind: kind.__name__
+)
+@pytest.mark.parametrize("bounds", ["private", UnknownBounds(within=(0, np.inf)), UnknownBounds(step=0.01)])
+def test_the_number_of_rows_may_be_private(estimator, bounds):
+    budget = PrivacyBudget(2.0, 1e-5, neighbors=Neighbors.ADD_OR_REMOVE_ONE)
+    groups = {"groups": [0, 1]} if estimator is GroupMeans else {}
+    given = {"bounds": bounds, "neighbors": "add_or_remove", "epsilon": 1.0, **groups}
+    labels = [np.arange(4000) % 2] if groups else []
+    made = estimator(**given, budget=budget).fit(ROWS, *labels)
+    assert budget.spent.epsilon == 1.0 and made.bounds_[0, 0] < 20 < made.bounds_[0, 1]
+    assert made.n_ == pytest.approx(4000, abs=200) and abs(made.beyond_bounds_[0, 1]) < 0.1
+    # Neither the plan nor its cost depends on the number of rows.
+    assert made.plan_.located.plan.stages == estimator(**given).plan(None, 1).located.plan.stages
+    with pytest.raises(ChargedError, match="no bounds"):
+        estimator(**given, budget=budget).fit(ROWS[:3], *[part[:3] for part in labels])
+    assert budget.spent.epsilon == 2.0
+
+
+def test_bounds_of_a_private_number_of_rows():
+    made = PrivateBounds(neighbors="add_or_remove", epsilon=0.5, random_state=0).fit(ROWS)
+    assert made.found_[0] and made.low_[0] < 20 < made.high_[0] < 400
+    assert "private, not released" in str(made.summary())
+    empty = PrivateBounds(neighbors="add_or_remove", epsilon=0.5, random_state=0).fit(ROWS[:0])
+    assert not empty.found_[0] and np.isnan(empty.clipped_low_[0])
+
+
+def test_all_rows_are_in_one_of_all_bins():
+    x = np.array([0.0, 0.0, 4.01, 3.99, 7.0, -1e300, np.inf])
+    counts = count_tails(x, 4.0, 4.0, whole=True)
+    assert counts.sum() == x.size and counts[-1] == 2 and counts.size == BINS + 1
+    np.testing.assert_array_equal(counts[:BINS], count_tails(x, 4.0, 4.0))
 
 
 @pytest.mark.parametrize("estimator", [GroupMeans, GroupQuantiles], ids=lambda kind: kind.__name__)
@@ -91,7 +125,6 @@ def test_bounds_that_no_lattice_holds_are_not_found(unit):
     [
         ({"bounds_are": "hard"}, "bounds_are"),
         ({"clip": 1.0}, "clip"),
-        ({"neighbors": "add_or_remove"}, "bounds"),
         ({"epsilon": 0.01}, "bounds"),
         ({"noise": "isotropic"}, "noise"),
         ({"bounds": UnknownBounds(share=1.5)}, "share"),

@@ -23,7 +23,10 @@ def _given(made: Any, rows: Dataset) -> np.ndarray:
     """Return the counts of every step, or the counts and sums."""
     if isinstance(made, ContinualMeans):
         return np.array(
-            [made._add_up([v for at, v in filter(None, rows) if at == step]) for step in range(made.horizon)]
+            [
+                made._sum_values([v for at, v in filter(None, rows) if at == step])
+                for step in range(made.horizon)
+            ]
         )
     counts = np.zeros((made.horizon, max(len(made.categories), 1)), dtype=np.int64)
     for row in rows:

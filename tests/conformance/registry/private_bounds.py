@@ -38,6 +38,16 @@ def tails(data: Dataset) -> list[Any]:
     return [count_tails(data[:, 0], CENTER, WIDTH)]
 
 
+def added() -> Iterator[Pair]:
+    """Yield rows with and without one: zero, in the window, in its middle, and beyond it."""
+    for a in (0.0, 4.1, 4.0, 5.0, -1.0, 90.0, 1e300):
+        yield rows(a), rows(a)[1:]
+
+
+def all_bins(data: Dataset) -> list[Any]:
+    return [count_tails(data[:, 0], CENTER, WIDTH, whole=True)]
+
+
 class OnlyWindowsWithRows(PrivateBounds):
     """Planted bug: the candidates are windows that hold a row, which depends on the data."""
 
@@ -103,6 +113,31 @@ def entries() -> Iterator[Entry]:
             PlantedBug(
                 "candidates that depend on the data",
                 core(OnlyWindowsWithRows(**THREE), view),
+                *pair,
+                3.0,
+                0.0,
+            ),
+        ),
+        most_trials=20_000,
+    )
+    private = PrivateBounds(**THREE, neighbors="add_or_remove")
+    pair = rows(90.0), rows(90.0)[1:]
+    yield Entry(
+        name="private bounds, a row added",
+        covers=PrivateBounds,
+        proof="private-bounds.md",
+        plan=private.plan(None, 1),
+        integers=all_bins,
+        pairs=added,
+        draw=core(private, view),
+        dataset=pair[0],
+        neighbor=pair[1],
+        power=0.02,
+        public=fitted(private, lambda made: np.nan_to_num(np.append(made.low_, made.high_))),
+        bugs=(
+            PlantedBug(
+                "a quarter of the noise",
+                core(HalfTheNoise(**THREE, neighbors="add_or_remove"), view),
                 *pair,
                 3.0,
                 0.0,

@@ -90,6 +90,13 @@ def _regressor(draw: Draw, facts: dict[str, Any], options: dict[str, Any], X: An
         if (predicted > 0).any():
             options["scale_estimator"], facts["scale"] = scales, "tree"
             away = away[predicted > 0] / predicted[predicted > 0]
+    elif draw.random() < 0.4:
+        low, high = np.sort(draw.choice([0.02, 0.1, 0.3, 0.5, 0.8, 0.95], 2, replace=False)).tolist()
+        estimator, upper = (
+            DummyRegressor(strategy="quantile", quantile=q).fit(X[train], y[train]) for q in (low, high)
+        )
+        away = np.abs(np.maximum(estimator.predict(X) - y, y - upper.predict(X)))
+        options["upper_estimator"], facts["quantiles"] = upper, f"{low:g} and {high:g}"
     most = float(away.max()) or 1.0
     # Too small, near, or far too large
     high = most * float(draw.choice([0.3, 1.0, 2.0, 100.0], p=[0.1, 0.4, 0.3, 0.2]))

@@ -54,6 +54,8 @@ def draw_cell(draw: Draw, question: str = "") -> Cell:
         ]
         options["bounds"] = UnknownBounds(step=step, within=within, share=share)
         facts |= {"step": step or "", "within": str(within or ""), "share": share}
+    if kind in (_mean, _variance, _groups) and draw.random() < 0.25:
+        options["neighbors"] = facts["neighbors"] = "add_or_remove"
     return kind(draw, facts, options, frame, n).cell(draw, question)
 
 
