@@ -272,7 +272,7 @@ def correlation_estimates(
 
 
 def _widths(tail: Tail, error: Floats, laplace: Floats | float) -> Floats:
-    """Return quantiles of errors, given their standard deviations and those of their Laplace noise.
+    """Return quantiles of errors from the standard deviations of the errors and of their Laplace noise.
 
     Several noises add up to one with lighter tails than a single Laplace variable and heavier ones than a normal one,
     so the longer of both quantiles holds.
