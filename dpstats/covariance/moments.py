@@ -52,9 +52,9 @@ HIGHER_WEIGHT = 0.1
 """Squared weight of thirds, and of fourths: only the errors of estimates need them."""
 
 LAPLACE_NOISE = {SUMS: 2.0, PRODUCTS: 1.0, SQUARES: 3.0, THIRDS: 8.0, FOURTHS: 8.0}
-"""Scales of Laplace noise, relative to that of a product above the diagonal; on the diagonal the root of 2 times it."""
+"""Scales of Laplace noise. Entries on the diagonal of a symmetric matrix have sqrt(2) times these."""
 LAPLACE_COLUMN = 1.67
-"""Bound on what a column moves by itself in these units: docs/proofs/covariance.md, Theorem 3."""
+"""Bound on the l1 movement of a single column in these units: docs/proofs/covariance.md, Theorem 3."""
 
 FINE, COARSE = 18, 10
 """Bits of a half-width: in sums and products, and in moments of higher order."""
@@ -97,14 +97,14 @@ def laplace_movement(d: int, coarse: int) -> float:
     return (d * (LAPLACE_COLUMN + rounding) + products + odd) * _SAFE
 
 
-def moment_integers(d: int, n: int, bits: int, coarse: int, law: str = "gaussian") -> JointIntegers:
+def moment_integers(d: int, n: int, bits: int, coarse: int, noise: str = "gaussian") -> JointIntegers:
     """Return the blocks of the stage of moments, for n rows of d columns, in the units of their noise."""
     one, two, four = 2.0**bits, 4.0**bits, 16.0**coarse
     higher = math.sqrt(HIGHER_WEIGHT)
     pairs = d * (d - 1) // 2
 
     def block(name: str, size: int, unit: float, weight: float) -> Block:
-        if law == "laplace":
+        if noise == "laplace":
             weight = 1 / LAPLACE_NOISE[name.split(",")[0]]
             weight /= math.sqrt(2) if name.endswith(DIAGONAL) and not name.endswith(ABOVE) else 1.0
         return Block(name, size, 1 / unit / n, unit / weight)
@@ -122,7 +122,7 @@ def moment_integers(d: int, n: int, bits: int, coarse: int, law: str = "gaussian
             block(f"{SQUARES}, {ABOVE}", pairs, four, root),
             block(FOURTHS, 2 * pairs, four, higher),
         ]
-    if law == "laplace":
+    if noise == "laplace":
         return JointIntegers(STAGE, tuple(blocks), laplace_movement(d, coarse), math.inf)
     return JointIntegers(STAGE, tuple(blocks), math.inf, movement(d, coarse))
 
@@ -139,7 +139,7 @@ class CovariancePlan(ReleasePlan):
     coarse: int = COARSE
 
     @property
-    def law(self) -> str:
+    def distribution(self) -> str:
         """Distribution of the noise: "laplace" or "gaussian"."""
         return self.stage(STAGE).noise
 
@@ -272,7 +272,7 @@ def correlation_estimates(
 
 
 def _widths(tail: Tail, error: Floats, laplace: Floats | float) -> Floats:
-    """Return quantiles of errors of a known standard deviation, of which Laplace noise has the part ``laplace``.
+    """Return quantiles of errors from the standard deviations of the errors and of their Laplace noise.
 
     Several noises add up to one with lighter tails than a single Laplace variable and heavier ones than a normal one,
     so the longer of both quantiles holds.
@@ -323,7 +323,7 @@ class CorrelationErrors(StatedErrors, ErrorDistribution):
     Attributes
     ----------
     laplace : array or float
-        As in `BoundedErrors`.
+        Standard deviation of the part of the errors that is Laplace noise.
     """
 
     laplace: Floats | float = 0.0

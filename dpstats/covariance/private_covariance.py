@@ -148,7 +148,7 @@ class PrivateCovariance(HasEstimates, PrivateEstimator[CovariancePlan]):
         >>> from dpstats.covariance import PrivateCovariance
         >>> plan = PrivateCovariance(bounds=(-4, 4)).plan(20_000, 2)
         >>> plan.least_std(0.3).round(2)  # of columns whose correlations are identified
-        array([0.2, 0.2])
+        array([0.19, 0.19])
         """
         n = check_integer("n_samples", n_samples, at_least=2)
         d = check_integer("n_features", n_features, at_least=1)
@@ -224,7 +224,7 @@ class PrivateCovariance(HasEstimates, PrivateEstimator[CovariancePlan]):
         names, same = self._column_names(), i == j
         unit = plan.half[i] * plan.half[j]
         error = np.sqrt(moments.sampling_variance + moments.noise_variance)[i, j] * unit
-        noise = self.noise_std_[i, j] if plan.law == "laplace" else 0.0
+        noise = self.noise_std_[i, j] if plan.distribution == "laplace" else 0.0
         errors = BoundedErrors(self.covariance_[i, j], error, np.where(same, 0.0, -unit), unit, noise)
         labels = tuple(names[a] if a == b else f"{names[a]}, {names[b]}" for a, b in zip(i, j, strict=True))
         # A variance is not known where noise leaves nothing of it; a covariance, where its interval holds everything.
@@ -267,7 +267,7 @@ class PrivateCovariance(HasEstimates, PrivateEstimator[CovariancePlan]):
         moments = CentralMoments.from_release(self._sums, self.plan_)
         i, j = np.triu_indices(d, 1)
         names = self._column_names()
-        noise = np.sqrt(moments.correlation_noise[i, j]) if self.plan_.law == "laplace" else 0.0
+        noise = np.sqrt(moments.correlation_noise[i, j]) if self.plan_.distribution == "laplace" else 0.0
         errors = CorrelationErrors(
             moments.correlation[i, j], np.sqrt(moments.correlation_variance[i, j]), noise
         )

@@ -739,7 +739,7 @@ class GroupMeans(RatioEstimator[GroupMeansPlan]):
             ("Estimator", type(self).__name__),
             *self._size_facts(),
             *privacy_facts(self),
-            ("Noise", self._describe_law()),
+            ("Noise", self._describe_noise()),
             ("Noise of a count", f"sd {self.counts_noise_std_:.3g} {self.privacy_.units}"),
         ]
         found = replace(
@@ -755,10 +755,12 @@ class GroupMeans(RatioEstimator[GroupMeansPlan]):
         )
         return found.summary(confidence_level)
 
-    def _describe_law(self) -> str:
+    def _describe_noise(self) -> str:
         """Return the distribution of the noise as text."""
         plan: Any = self.plan_
-        is_laplace = plan.has_counts_apart if isinstance(plan, DiscoveredMeansPlan) else not plan.target.delta
+        is_laplace = (
+            plan.has_separate_counts if isinstance(plan, DiscoveredMeansPlan) else not plan.target.delta
+        )
         return "Laplace" if is_laplace else "Gaussian, exact curve"
 
     def _size_facts(self) -> list[tuple[str, str]]:

@@ -300,7 +300,7 @@ class DiscoveredMeansPlan(GroupMeansPlan):
     >>> round(plan.threshold, 1)
     41.0
     >>> round(plan.expected_groups([20, 50, 500]), 1)
-    1.9
+    1.8
     """
 
     @property
@@ -320,13 +320,13 @@ class DiscoveredMeansPlan(GroupMeansPlan):
         return replace(self.totals, n_groups=n_groups)
 
     @property
-    def has_counts_apart(self) -> bool:
+    def has_separate_counts(self) -> bool:
         """Whether groups are found by counts with Laplace noise of their own."""
         return isinstance(self.discovery, KeyCounts)
 
     @property
     def cautions(self) -> list[tuple[str, str]]:
-        if not self.has_counts_apart:
+        if not self.has_separate_counts:
             return super().cautions
         words = "Laplace, smaller in the sums than Gaussian noise of the same guarantee"
         return [*super().cautions, ("Noise chosen", words)]
@@ -420,8 +420,8 @@ def labeled_totals(table: Table, plan: DiscoveredMeansPlan) -> tuple[list[Any], 
     by_group = {
         name: each.reshape(len(found), each.size // max(len(found), 1)) for name, each in sums.items()
     }
-    if plan.has_counts_apart:
-        # The three shares of an entry add up to one row.
+    if plan.has_separate_counts:
+        # The three numbers of an entry add up to one row.
         by_group[COUNTS] = sum(by_group[name][:, :1] for name in (FIRST, MIDDLE, LAST))  # type: ignore[assignment]
     return found, by_group
 
@@ -432,7 +432,7 @@ def found_ratio(released: Mapping[str, Any], plan: DiscoveredMeansPlan) -> Found
     flat = {block.name: np.ravel(released[block.name]) for block in plan.discovery.blocks}
     known = totals.ratio(flat, plan.totals_noise)
     parts = known.T, known.N, known.Q, known.X, known.R, known.noise
-    if not plan.has_counts_apart:
+    if not plan.has_separate_counts:
         return FoundRatio(*parts, threshold=plan.threshold)
     found = FoundCounts(released[COUNTS], plan.discovery.count_noise, plan.threshold)
     return RatioBesideCounts(*parts, found=found)

@@ -41,7 +41,7 @@ def test_large_groups_are_found_and_small_ones_are_not(seed):
 def test_the_threshold_and_its_power_are_those_of_the_plan():
     assert PLAN.threshold <= 45
     assert PLAN.expected_groups([45, 60]) == pytest.approx(0.5 + 0.95, abs=0.01)
-    assert not PLAN.has_counts_apart and APART.has_counts_apart and APART.threshold < PLAN.threshold
+    assert not PLAN.has_separate_counts and APART.has_separate_counts and APART.threshold < PLAN.threshold
     assert APART.totals_noise.total < 0.8 * PLAN.totals_noise.total
     assert PLAN.expected_groups([0]) == 0.0 and PLAN.expected_groups([1]) < 1e-4
     # More columns do not raise it.

@@ -92,7 +92,7 @@ def draw_counts(stage: Any, size: int, draws: int, rng: np.random.Generator) -> 
 def draw_means(plan: Any, size: int, rows: Any, draws: int, rng: np.random.Generator) -> dict[str, Any]:
     """Return released totals of groups of this size with these rows, given that each was found."""
     noise, drawn = plan.totals_noise, rows(rng, (draws, size))
-    if plan.has_counts_apart:
+    if plan.has_separate_counts:
         y = (1 + drawn) / 2
         shares = {FIRST: (1 - y) ** 2, MIDDLE: 2 * y * (1 - y), LAST: y**2}
         released = {

@@ -315,7 +315,7 @@ class Discovery:
     >>> from dpstats.groups import GroupMeans
     >>> (stage,) = GroupMeans(groups="discover", bounds=(0, 1), epsilon=1.0, delta=1e-6).plan(1000, 1).stages
     >>> round(stage.threshold, 1)  # rows
-    45.0
+    41.0
     """
 
     touched: JointStage
