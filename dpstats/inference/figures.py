@@ -102,7 +102,7 @@ def set_title(where: Any, title: str, size: float = 10.0) -> None:
     figure = where.get_figure() or where
     size = size if _columns.get() is None else min(size, _TEXT)
     across = 1 if where is figure else where.get_gridspec().ncols if where.get_subplotspec() else 1
-    # A letter is about half as wide as it is high.
+    # The width of a letter is about 0.6 of its height.
     letters = int(figure.get_figwidth() * 72 / across / (0.6 * size))
     set_text = where.suptitle if where is figure else where.set_title
     set_text("\n".join(textwrap.wrap(title, max(letters, 12))), fontsize=size)
@@ -189,7 +189,7 @@ def draw_boxes(
     notes = ("" if is_known else "\n(too few rows)" for is_known in known.tolist())
     ax.set_yticks(places, [plain(label) + note for label, note in zip(labels, notes, strict=True)])
     ax.set_ylim(-0.75, len(labels) - 0.6)
-    # A bar at an edge of the plot has no margin by itself.
+    # Otherwise a bar at an edge of the plot has no margin.
     ax.use_sticky_edges = False
     ax.autoscale_view(scaley=False)
     ax.grid(axis="x", alpha=0.25)

@@ -90,7 +90,7 @@ _LINE = 345.0
 _SIZES = ((1.0, ""), (0.92, r"\small"), (0.85, r"\footnotesize"), (0.78, r"\scriptsize"))
 """Sizes of the text of a table, and the commands for them."""
 _LETTER, _BETWEEN, _NARROW = 4.7, 12.0, 6.0
-"""Average width of a letter, and the width between two columns, as it is and narrow, in points."""
+"""Average width of a letter, and the usual and the narrow width between two columns, in points."""
 
 
 def in_latex(text: str) -> str:
@@ -107,7 +107,7 @@ def in_latex(text: str) -> str:
     return re.sub(r"-(?=-)", "-{}", escaped) if "--" in text else escaped
 
 
-def indented(text: str, space: str) -> tuple[str, str]:
+def split_indent(text: str, space: str) -> tuple[str, str]:
     """Return the spaces that a name starts with, as ``space`` for each two, and the rest of it."""
     name = text.lstrip(" ")
     return space * ((len(text) - len(name)) // 2), name
@@ -115,7 +115,7 @@ def indented(text: str, space: str) -> tuple[str, str]:
 
 def _latex_name(cell: str) -> str:
     """Return the name of a row, with its indentation."""
-    before, name = indented(cell, r"\quad ")
+    before, name = split_indent(cell, r"\quad ")
     return before + in_latex(name)
 
 
@@ -144,7 +144,7 @@ def in_markdown(text: str) -> str:
     >>> print(in_markdown("a|b < *c*, x_1, _hidden_"))
     a\|b &lt; \*c\*, x_1, \_hidden\_
     """
-    before, name = indented(printable(text), "&emsp;")
+    before, name = split_indent(printable(text), "&emsp;")
     escaped = re.sub(r"([\\|*`]|(?<!\w)_|_(?!\w))", r"\\\1", name)
     return before + escaped.replace("<", "&lt;").replace(">", "&gt;")
 
@@ -206,7 +206,7 @@ def html_table(
     anchor = "" if label is None else f' id="{label}"'
     head = "".join(f'<th scope="col">{cell(name)}</th>' for name in table.columns)
     rows = "".join(
-        f'<tr><th scope="row">{"".join(indented(cell(row[0]), "&emsp;"))}</th>'
+        f'<tr><th scope="row">{"".join(split_indent(cell(row[0]), "&emsp;"))}</th>'
         + "".join(f"<td>{cell(each)}</td>" for each in row[1:])
         + "</tr>\n"
         for row in table.rows

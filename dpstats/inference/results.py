@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from dpstats.data.parameters import printable
 from dpstats.errors import attempt, refuse
-from dpstats.inference.papers import UNKNOWN, indented, latex_table, markdown_table
+from dpstats.inference.papers import UNKNOWN, latex_table, markdown_table, split_indent
 from dpstats.inference.reports import SIMULATED, Printed, Records, Reported
 
 __all__ = ["ConfidenceInterval", "JointTest", "Summary", "TermTests", "about_missing", "with_missing"]
@@ -404,7 +404,7 @@ class Summary(Reported):
             f'<th scope="col" {right if j else left}>{cell(name)}</th>' for j, name in enumerate(self.columns)
         )
         rows = "".join(
-            f'<tr><th scope="row" {left}>{"".join(indented(cell(row[0]), "&emsp;"))}</th>'
+            f'<tr><th scope="row" {left}>{"".join(split_indent(cell(row[0]), "&emsp;"))}</th>'
             + "".join(f"<td {right}>{cell(value)}</td>" for value in row[1:])
             + "</tr>"
             for row in self.aligned("\u2007")

@@ -249,10 +249,10 @@ class Regression(HasEstimates, PrivateEstimator[SomePlan], ABC):
     @property
     def _estimand(self) -> str:
         words = "the coefficients of the model, at its assumptions"
-        return with_missing(words, self._about_rows())
+        return with_missing(words, self._describe_rows())
 
-    def _about_rows(self) -> str:
-        """Return which rows are left out, and what the result is about; "" if all rows count."""
+    def _describe_rows(self) -> str:
+        """Return the rule for rows that are left out, as text; "" if all rows count."""
         if self.plan_.missing == "drop" and self.missing == "error":
             return ABOUT_THE_OTHERS
         return about_missing(self.plan_.missing)
@@ -641,7 +641,7 @@ class Regression(HasEstimates, PrivateEstimator[SomePlan], ABC):
             "z and intervals count sampling error and privacy noise. The last column is the privacy fraction of the "
             "squared standard error: the noise, and what the noise leaves uncorrected."
         ]
-        if sentence := self._about_rows():
+        if sentence := self._describe_rows():
             notes.append(sentence)
         # Levels are declared by a formula. An estimator that has them as ``factors`` has its own note.
         notes += [LEFT_OUT] * (self._leaves_out_levels and LEFT_OUT not in sentence)

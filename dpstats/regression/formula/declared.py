@@ -390,7 +390,7 @@ class DeclaredTable:
         what = f"data[{name!r}]"
         codes = known.codes(self._missing.clear_entries(what, self._read(name)), what)
         self._check_length(name, len(codes))
-        # False and True are no labels: another entry is missing, as among numbers.
+        # Truth values follow the rule of numbers.
         truth = is_truth(self._declared, name)
         if (codes < 0).any() and not (self._drop or (self._labels and not truth)):
             option = "missing='drop'" if truth else "unknown='drop'"

@@ -380,7 +380,7 @@ class Formula:
 
     @property
     def has_labels(self) -> bool:
-        """Whether a column depends on declared labels, of which rows may have others."""
+        """Whether a column depends on labels, so that a row may have an undeclared one."""
         sources = {
             part.source for column in self._columns for part in column.parts if isinstance(part, Indicator)
         }
