@@ -415,8 +415,9 @@ class PrivateSQL(Releasing):
     ) -> Bounds:
         """Release bounds of a column that nobody knows, and declare them for all later queries.
 
-        `dpstats.means.PrivateBounds` would release the same for the rows of the column's table. They cost ``epsilon`` in
-        addition to the queries that use them. Later answers describe values clipped to them. Call it once for a column.
+        `dpstats.means.PrivateBounds` would release the same for the rows of the column's table. They cost ``epsilon``
+        in addition to the queries that use them. Later answers describe values clipped to them. Call it once for a
+        column.
 
         Parameters
         ----------
