@@ -72,6 +72,8 @@ class ConformalCommand(ReleaseCommand):
         public bounds of the outcome, which intervals are cut to
     --alpha A, float, default 0.1
         probability that an interval misses (default: 0.1)
+    """
+    parameters += """
     --points N, int
         number of public points that the half-width is chosen among (default: by the rows)
     """

@@ -415,8 +415,9 @@ class PrivateSQL(Releasing):
     ) -> Bounds:
         """Release bounds of a column that nobody knows, and declare them for all later queries.
 
-        `dpstats.means.PrivateBounds` would release the same for the rows of the column's table. They cost ``epsilon`` in
-        addition to the queries that use them. Later answers describe values clipped to them. Call it once for a column.
+        `dpstats.means.PrivateBounds` would release the same for the rows of the column's table. They cost ``epsilon``
+        in addition to the queries that use them. Later answers describe values clipped to them. Call it once for a
+        column.
 
         Parameters
         ----------
@@ -480,8 +481,7 @@ class PrivateSQL(Releasing):
             plan = plan.for_data(self._guarantee.unit, self._guarantee.simulated)
             session = self._session_of(plan, column=place, declared=self._declared, types=self._types)
             session.check()
-            if self._missing == "error":
-                self._data.check_entries(table)
+            self._check_entries([table.name])
             expression = kind.entry.format(quoted(name))
             rows = self._data.run(f"SELECT CAST({expression} AS FLOAT8) FROM {table.source}")
         x = np.array([np.nan if value is None else value for (value,) in rows], dtype=np.float64)
@@ -559,6 +559,12 @@ class PrivateSQL(Releasing):
                     remedy="Make a new PrivateSQL.",
                 )
 
+    def _check_entries(self, names: Iterable[str]) -> None:
+        """Refuse tables of text with an entry that is not of its declared type, unless such entries are missing."""
+        if self._missing == "error":
+            for name in names:
+                self._data.check_entries(self._by_name[name])
+
     @property
     def _by_name(self) -> dict[str, BaseTable]:
         """The tables by their original names."""
@@ -592,9 +598,7 @@ class PrivateSQL(Releasing):
         session = self._session_of(plan, query=query.text, declared=self._declared, types=self._types)
         if plan.stages:
             session.check()
-        if self._missing == "error":
-            for name in {table.name for table in tables(query.relation)}:
-                self._data.check_entries(self._by_name[name])
+        self._check_entries({table.name for table in tables(query.relation)})
         found = kind.answer(plan, kind.released(kind.read(plan), plan, session))
         if query.arrangement == AS_DECLARED:
             return found

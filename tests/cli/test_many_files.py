@@ -115,7 +115,7 @@ def test_what_is_no_table_is_one_line(kind: str, capsys: pytest.CaptureFixture[s
     assert "at least one file" in failed([*mean, "--pattern", "parts/*.tsv"], capsys, 3)
     assert "'-' alone" in failed([*mean, "-", f"whole.{kind}"], capsys, 2)
     assert "different files" in failed([*mean, f"whole.{kind}", f"./whole.{kind}"], capsys, 2)
-    assert "s3fs" in failed([*mean, "s3://me:secret@bucket/rows.parquet?secret"], capsys, 3)
+    assert "s3fs" in failed([*mean, "nothing://me:secret@bucket/rows.parquet?secret"], capsys, 3)
     assert "must name columns of" in failed(["mean", "wards", "--column", "none", *mean[3:]], capsys)
 
 

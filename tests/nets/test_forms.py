@@ -161,6 +161,7 @@ BASES = {
     "HasResult",
     "HypothesisTest",
     "CellAnswers",
+    "StreamPath",
 }
 
 

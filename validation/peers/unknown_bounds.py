@@ -118,11 +118,11 @@ def as_markdown(fits: int, command: str) -> str:
         f"    {command}",
         "",
         "Mean squared error of a clipped mean at each rule's bounds, over that of the best bounds at the same "
-        f"remaining epsilon: the mean of {fits} fits. Bounds cost a fifth of ε. Behind a semicolon: fits without bounds. "
-        "The rules were written down from the code of `ApproxBounds` (google/differential-privacy, commit b5b0286e) "
-        "and `get_bounds` (opendp/tumult-core, commit 1dc7b93e, with the fraction 0.95 of opendp/tumult-analytics, commit "
-        "1d620b03). Their neighbors differ by an added row, and those of dpstats by a replaced row, which is twice as "
-        "much. PipelineDP (commit ec6e56ed) has no bounds of values.",
+        f"remaining epsilon: the mean of {fits} fits. Bounds cost a fifth of ε. Behind a semicolon: fits without "
+        "bounds. The rules were written down from the code of `ApproxBounds` (google/differential-privacy, commit "
+        "b5b0286e) and `get_bounds` (opendp/tumult-core, commit 1dc7b93e, with the fraction 0.95 of "
+        "opendp/tumult-analytics, commit 1d620b03). Their neighbors differ by an added row, and those of dpstats by a "
+        "replaced row, which is twice as much. PipelineDP (commit ec6e56ed) has no bounds of values.",
         "",
         "| population | "
         + " | ".join(f"n = {n:,}, ε = {e:g}: dpstats | Google | Tumult" for n, e in CELLS)
