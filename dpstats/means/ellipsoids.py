@@ -282,7 +282,7 @@ def shift_rows(lines: Any, center: Any, half: Any, moved: Any, clips: bool, most
 def round_rows(
     rows: Any, size: float, shift: float, zero: int, steps: int, most: int, rounded: Any, left: Any
 ) -> int:
-    """Write rows in steps, and list in ``left`` those of a squared norm above ``most``; return their number."""
+    """Write rows in steps, and list in ``left`` the rows with a squared norm above ``most``; return their number."""
     n, d = rows.shape
     count = 0
     for i in range(n):

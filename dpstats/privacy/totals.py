@@ -139,7 +139,7 @@ def convolved_epsilon(
     return total.epsilon(step, delta * (1 - 1e-9))
 
 
-def _transformed(one: NDArray[np.float64], other: NDArray[np.float64]) -> NDArray[np.float64]:
+def convolve_by_fft(one: NDArray[np.float64], other: NDArray[np.float64]) -> NDArray[np.float64]:
     """Return the convolution of masses by fast Fourier transforms."""
     size = one.size + other.size - 1
     points = next_fast_len(size, True)
@@ -261,7 +261,7 @@ def loss_distribution_epsilon(events: Sequence[Event], delta: float, ceiling: fl
     if delta >= SMALLEST_DELTA and slack < left / 2:
         if len(others) > _IN_TURN:
             of_pair = functools.partial(
-                convolved_epsilon, others, mu, step, left - slack, reach, convolve=_transformed
+                convolved_epsilon, others, mu, step, left - slack, reach, convolve=convolve_by_fft
             )
         else:
             of_pair = functools.partial(_read, others, reach, mu, step, left - slack)

@@ -89,7 +89,7 @@ def test_many_distributions_have_the_total_of_plain_convolution(mu: float) -> No
     delta, step, reach = 1e-6, 0.01, {event: event.epsilon for event in events}
     plain = loss_distribution.convolved_epsilon(events, mu, step, delta, reach)
     quick = loss_distribution.convolved_epsilon(
-        events, mu, step, delta, reach, convolve=loss_distribution._transformed
+        events, mu, step, delta, reach, convolve=loss_distribution.convolve_by_fft
     )
     assert quick == pytest.approx(plain, rel=1e-9)
     slack = _rounding_slack(events, reach, step, mu, plain)
