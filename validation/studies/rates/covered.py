@@ -21,7 +21,7 @@ def run(options: Options) -> Outcome:
             Gaussian(mean=0.5),
             ClippedMean(clip=6.0, std=std),
             GRID,
-            options.pick(4000, 1000, 100),
+            options.pick(2000, 1000, 100),
             loss=["coverage", "simultaneous_coverage"],
             seed=950,
             name=f"coverage-{spread}",

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import argparse
 import importlib
+import math
 import os
 import platform
 import re
@@ -104,6 +105,12 @@ def count_verdicts(section: str) -> dict[str, int]:
     return {verdict: given.count(verdict) for verdict in VERDICTS}
 
 
+def count_minutes(section: str) -> float:
+    """Return the minutes of processes of a section, NaN if it names none."""
+    found = re.search(r"([\d.]+) minutes of processes", section)
+    return float(found[1]) if found else math.nan
+
+
 def as_markdown(sections: Mapping[str, str]) -> str:
     """Return the page: the counts of all sections, what the verdicts mean, and the sections."""
     ordered = [(name, sections[name]) for name in SCRIPTS if name in sections]
@@ -111,22 +118,23 @@ def as_markdown(sections: Mapping[str, str]) -> str:
     lines = sum(sum(each.values()) for each in counts)
     if lines > ROWS:
         raise SystemExit(f"{lines} verdicts are more than the {ROWS} that the intervals are for")
-    minutes = [float(re.findall(r"([\d.]+) minutes of processes", text)[0]) for _, text in ordered]
+    minutes = [count_minutes(text) for _, text in ordered]
     dates = {re.findall(r"\d{4}-\d\d-\d\d", text)[0] for _, text in ordered}
     titles = [text.splitlines()[0].removeprefix("## ") for _, text in ordered]
     rows = [
-        [title, *(str(each[verdict]) for verdict in VERDICTS), f"{spent:.1f}"]
+        [title, *(str(each[verdict]) for verdict in VERDICTS), "–" if math.isnan(spent) else f"{spent:.1f}"]
         for title, each, spent in zip(titles, counts, minutes, strict=True)
     ]
+    total = sum(spent for spent in minutes if not math.isnan(spent))
     totals = [str(sum(each[verdict] for each in counts)) for verdict in VERDICTS]
-    rows.append(["all", *totals, f"{sum(minutes):.1f}"])
+    rows.append(["all", *totals, f"{total:.1f}"])
     header = ["section", *VERDICTS, "minutes of processes"]
     table = "\n".join("| " + " | ".join(row) + " |" for row in [header, ["---"] * len(header), *rows])
     head = [
         "# Rates of the theory, reproduced",
-        f"Runs of {' and '.join(sorted(dates))}: each section names its command and time. `python "
-        f"validation/studies/rates/run_all.py` runs all of them: {sum(minutes):.0f} minutes of processes, half as long "
-        "on two cores. Noise is simulated.",
+        f"Runs of {', '.join(sorted(dates))}. Each section names the command that makes it anew, and `python "
+        "validation/studies/rates/run_all.py` makes all of them. Those with a time took "
+        f"{total:.0f} minutes of processes, half as long on two cores. Noise is simulated.",
         table,
         LEAD,
     ]
