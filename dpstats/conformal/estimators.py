@@ -396,6 +396,9 @@ class PrivateConformalRegressor(ConformalPredictor):
 
     **Coverage.** The rank is the least one with the proved coverage. It counts the noise, ties and gaps of the scores.
 
+    **Limits.** Coverage is for a new row on average, not given its covariates. Intervals are infinite if the rows
+    are too few for the rank, and in undeclared groups. The model is protected only if its training was private.
+
     References
     ----------
     Vovk, Gammerman and Shafer (2005), Algorithmic learning in a random world. Lei, G'Sell, Rinaldo, Tibshirani and
@@ -571,6 +574,9 @@ class PrivateConformalClassifier(ConformalPredictor):
 
     **Coverage.** The rank is the least one with the proved coverage. It counts the noise, ties and gaps of the scores.
     It concerns rows whose class the model knows. A calibration row with another class raises an error.
+
+    **Limits.** Coverage is for a new row on average, not given its covariates. Sets have all classes if the rows
+    are too few for the rank, and in undeclared groups. The model is protected only if its training was private.
 
     References
     ----------

@@ -195,6 +195,10 @@ class GroupMeans(RatioEstimator[GroupMeansPlan]):
     about this value. They do not divide by a noisy count. The interval of a group that noise hides is as wide as the
     bounds. They assume independent rows, enough of them for the central limit theorem.
 
+    **Limits.** Small groups are lost in the noise: their interval is the bounds. Rows of an undeclared group do not
+    count. Simulated tests are approximate, and `anova` rejects a true null hypothesis at the level 0.05 with
+    probability 0.01 to 0.06.
+
     References
     ----------
     Fieller (1954), Some problems in interval estimation. Hayter (1984), A proof of the conjecture that the

@@ -169,7 +169,8 @@ class PrivateStatistic(HasEstimates, PrivateEstimator[StatisticPlan]):
     **Estimand.** The mean, over blocks of m rows, of the corrected statistic. It differs from the statistic
     of the population by less than 1/m for smooth statistics.
 
-    **Not valid for** extreme quantiles, the mode, kurtosis of heavy tails. Use `PrivateQuantile` for medians.
+    **Limits.** Not valid for extreme quantiles, the mode, kurtosis of heavy tails. Use `PrivateQuantile` for
+    medians.
 
     Examples
     --------
