@@ -26,6 +26,7 @@ sys.path.insert(0, str(DOCS / "_site"))
 try:
     import check
     from scripts import split_scripts
+    from stated import list_contents, list_limits, read_cells
 finally:
     sys.path.pop(0)
 
@@ -41,7 +42,7 @@ GALLERY = sorted((DOCS / "gallery").glob("*.py"))
 def children(page: str) -> list[str]:
     """Return the pages below one, as its tables of contents have them."""
     text = (ROOT / f"{page}.md").read_text(encoding="utf-8")
-    below: list[str] = []
+    below = [normpath(join(dirname(page), entry)) for entry in list_contents(text)]
     for block in re.findall(r"^```\{toctree\}\n(.*?)^```", text, re.DOTALL | re.MULTILINE):
         for line in block.splitlines():
             if not line or line.startswith(":"):
@@ -99,6 +100,22 @@ def test_the_reference_has_every_package_with_public_names() -> None:
     }
     internal = {"dpstats.lattice"}  # what estimators are made of
     assert with_names - internal <= set(packages())
+
+
+def test_every_class_that_makes_releases_states_its_limits() -> None:
+    found = list_limits(packages())
+    assert len(found) > 55 and [each.name for each in found if not each.words] == []
+    assert [
+        each.name for each in found if "``" in each.words or "|" in each.words or len(each.words) > 600
+    ] == []
+
+
+def test_random_cells_are_read_by_class_and_name_classes_that_exist() -> None:
+    page = "| class | cells | good | false |\n|---|---|---|---|\n| `A` | 3 | 3 | 0 |\n| `B` | 2 | 1 | 1 |\n"
+    assert read_cells(page) == {"A": "3 good", "B": "1 good, 1 false"}
+    tried = read_cells((ROOT / "validation" / "results" / "random_cells.md").read_text(encoding="utf-8"))
+    names = {each.name for each in list_limits(packages())}
+    assert len(tried) > 20 and set(tried) <= names
 
 
 def undocumented(thing: Any) -> str:
@@ -243,12 +260,16 @@ def test_scripts_of_the_site_share_no_names() -> None:
 
 
 def is_an_example(path: Path) -> bool:
-    """Return whether a file of the gallery compiles, has a question as its title and fetches nothing."""
+    """Return whether a file of the gallery compiles, has a question as its title and fetches nothing.
+
+    A figure needs a title, which is its description on the site. Figures of `plot` have one.
+    """
     text = path.read_text(encoding="utf-8")
     compile(text, path.name, "exec")
     _, title, line, *_ = text.splitlines()
     asks = path.name.startswith("plot_") and set(line) == {"="} and title.endswith("?")
-    return asks and "http" not in text  # public data come with the packages
+    titled = "subplots(" not in text or ".set_title(" in text or ".suptitle(" in text
+    return asks and titled and "http" not in text  # public data come with the packages
 
 
 def test_examples_of_the_gallery_are_simulations_with_a_title() -> None:

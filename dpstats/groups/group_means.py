@@ -1,4 +1,4 @@
-"""Means of declared groups, with intervals, tests and comparisons that count sampling error and privacy noise.
+"""Means of declared groups, with intervals, tests and comparisons that include sampling error and privacy noise.
 
 Proof: docs/proofs/group-means.md.
 """
