@@ -10,7 +10,7 @@ from names import packages
 from sphinx.util.docutils import SphinxDirective
 from stated import list_limits, read_cells
 
-CELLS = Path("validation") / "results" / "random_cells.md"
+CELLS = Path("tests") / "outside" / "statements" / "measured.md"
 
 
 class Table(SphinxDirective):

@@ -9,6 +9,16 @@ from collections.abc import Iterable
 from typing import Any, NamedTuple
 
 CONTENTS = "<!-- contents -->"
+ENOUGH = 20
+FAMILIES = {
+    "conformal": ("PrivateConformalRegressor", "PrivateConformalClassifier"),
+    "distribution tests": ("KolmogorovSmirnovTest", "GoodnessOfFitTest"),
+    "private bounds": ("PrivateBounds",),
+    "Spearman": ("PrivateCorrelation",),
+    "Table 1": ("CohortTable",),
+    "group quantiles": ("GroupQuantiles",),
+}
+"""Classes of the families of the net that are not named for one."""
 _LIMITS = re.compile(r"^\*\*Limits\.\*\* (.*?)(?=\n\n|\n\w[\w ]*\n-{3}|\Z)", re.MULTILINE | re.DOTALL)
 
 
@@ -40,14 +50,26 @@ def is_release(thing: Any) -> bool:
 
 
 def read_cells(page: str) -> dict[str, str]:
-    """Return the verdicts on random cells by class, such as "5 good, 1 named"."""
-    rows = [
-        [cell.strip() for cell in line.strip("|").split("|")] for line in page.splitlines() if "|" in line
-    ]
-    kinds, found = rows[0][2:], {}
-    for name, _, *counts in rows[2:]:
-        some = [f"{count} {kind}" for kind, count in zip(kinds, counts, strict=True) if count != "0"]
-        found[name.strip("`")] = ", ".join(some)
+    """Return the verdicts on random cells by class, such as "5 good, 1 named".
+
+    A page has the tables of several runs. The last one with `ENOUGH` cells of a class counts, or the last one that has
+    the class.
+    """
+    kinds, found, most = list[str](), dict[str, str](), dict[str, int]()
+    for line in page.splitlines():
+        if re.match(r" +cells +good\b", line):
+            kinds = re.findall(r"as others|\w+", line)[1:]
+        place = len(line.split()) - len(kinds) - 1
+        name, counts = (
+            " ".join(line.split()[:place]),
+            [cell.replace(",", "") for cell in line.split()[place:]],
+        )
+        if kinds and place > 0 and all(count.isdecimal() for count in counts):
+            cells, *each = map(int, counts)
+            verdicts = [f"{count} {kind}" for count, kind in zip(each, kinds, strict=True) if count]
+            for stated in FAMILIES.get(name, (name,)):
+                if cells >= min(ENOUGH, most.get(stated, 0)):
+                    found[stated], most[stated] = ", ".join(verdicts), cells
     return found
 
 
