@@ -33,7 +33,7 @@ from dpstats.release.estimator import parameters
 from dpstats.release.session import Released
 
 _CUT = 0.7
-"""Move of the intercept by outcomes outside their bounds, in standard errors, of which a note tells."""
+"""Move of the intercept by outcomes outside their bounds, in standard errors, above which a note warns."""
 
 
 @parameters

@@ -56,7 +56,7 @@ class RateFit(Printed):
     parameter : str
     slope : float
     interval : ConfidenceInterval
-        The interval that decides. If the points are not on a line, it counts what the line misses them by.
+        The interval that decides. If the points are not on a line, it is widened accordingly.
     theory : float or None
         The exponent of the theory.
     prediction : float or None
