@@ -19,6 +19,7 @@ import pytest
 
 import dpstats
 from dpstats.errors import DPStatsError
+from tests import prose
 
 ROOT = Path(__file__).resolve().parents[1]
 DOCS = ROOT / "docs"
@@ -60,6 +61,13 @@ def test_every_page_is_once_in_the_contents() -> None:
         placed += below
         waiting += below
     assert sorted(placed) == MARKDOWN
+
+
+def test_guides_can_be_read_to_their_end() -> None:
+    # Words without code and outputs. The references from the texts to the code are no guides.
+    guides = [page for page in DOCS.glob("*.md") if page.stem not in ("sources", "errata")]
+    words = sum(prose.check(page.name, page.read_text("utf-8"), "")[1][""] for page in guides)
+    assert len(guides) > 40 and words <= 28_500
 
 
 def test_every_proof_is_in_the_index_of_proofs() -> None:
