@@ -44,7 +44,7 @@ def _relink(app: Any, docname: str, source: list[str]) -> None:
 
     if app.env.doc2path(docname).suffix == ".md":
         tree = "\n".join(["```{toctree}", ":hidden:", "", *list_contents(source[0]), "```"])
-        # Doctest needs an empty line below what is printed, which a block would show.
+        # Doctest needs an empty line below an output, and a block would show it.
         text = re.sub(r"\n+(?=\n```$)", "", source[0], flags=re.MULTILINE)
         source[0] = _LINK.sub(replaced, text).replace(CONTENTS, tree)
 
