@@ -184,13 +184,18 @@ docs: $(DOCS)
 examples: $(INSTALLED)
 	$(BIN)/python -m pytest -q --doctest-modules dpstats tests/test_docs.py
 
-# The source distribution and the wheel; the wheel is built from the former, and tried in a clean environment.
+# The source distribution and the wheel, built twice: both must be the same. The wheel is built from the former, and tried
+# in a clean environment.
+dist: export SOURCE_DATE_EPOCH ?= $(shell git log -1 --format=%ct 2>/dev/null || echo 315532800)
 dist:
 	rm -rf build dist .venv-dist .venv-dist-clean
 	$(PYTHON) -m venv .venv-dist
 	$(PYTHON) -m venv .venv-dist-clean
 	.venv-dist/bin/python -m pip --disable-pip-version-check -q install build
-	SOURCE_DATE_EPOCH=$$(git log -1 --format=%ct 2>/dev/null || echo 315532800) .venv-dist/bin/python -m build -o dist .
+	.venv-dist/bin/python -m build -o dist .
+	.venv-dist/bin/python -m build -o build/again .
+	for file in dist/*; do cmp $$file build/again/$$(basename $$file) || exit 1; done
+	rm -rf build
 	.venv-dist-clean/bin/python -m pip --disable-pip-version-check -q install dist/*.whl
 	cd dist && ../.venv-dist-clean/bin/python -I ../tests/installed.py
 

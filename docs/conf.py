@@ -26,6 +26,7 @@ extensions = [
     "sphinx.ext.autodoc",
     "sphinx.ext.autosummary",
     "sphinx_gallery.gen_gallery",
+    "limits",
     "names",
     "figures",
     "forge",
@@ -91,7 +92,7 @@ html_theme = "pydata_sphinx_theme"
 html_title = f"dpstats {release}"
 html_static_path = ["_static"]
 html_css_files = ["site.css"]
-html_js_files = ["breaks.js"]
+html_js_files = ["breaks.js", "copy.js"]
 html_context = {"default_mode": "auto"}
 html_additional_pages = {"index": "redirect.html"}
 html_show_sourcelink = False
@@ -105,7 +106,7 @@ def _is_wide(page: Path) -> bool:
     return any(line.startswith("|") and line.count("|") > 7 for line in page.read_text("utf-8").splitlines())
 
 
-WIDE = ["docs/coverage-and-rows", "docs/comparison"] + [
+WIDE = ["docs/comparison", "docs/limits"] + [
     f"validation/results/{page.stem}"
     for page in sorted((DOCS.parent / "validation" / "results").glob("*.md"))
     if _is_wide(page)
@@ -115,8 +116,8 @@ html_theme_options = {
     "header_links_before_dropdown": 8,
     "navbar_end": ["theme-switcher"],
     "navbar_persistent": ["search-button"],
-    # A page of wide tables has the room of the contents.
-    "secondary_sidebar_items": {"**": ["page-toc"], **{page: [] for page in WIDE}},
+    # The landing page, and a page of wide tables, have the room of the contents.
+    "secondary_sidebar_items": {"**": ["page-toc"], **{page: [] for page in (root_doc, *WIDE)}},
     "show_toc_level": 2,
     "footer_start": ["copyright"],
     "footer_end": [],

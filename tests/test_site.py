@@ -19,6 +19,7 @@ import pytest
 
 import dpstats
 from dpstats.errors import DPStatsError
+from tests import prose
 
 ROOT = Path(__file__).resolve().parents[1]
 DOCS = ROOT / "docs"
@@ -26,6 +27,7 @@ sys.path.insert(0, str(DOCS / "_site"))
 try:
     import check
     from scripts import split_scripts
+    from stated import list_contents, list_limits, read_cells
 finally:
     sys.path.pop(0)
 
@@ -41,7 +43,7 @@ GALLERY = sorted((DOCS / "gallery").glob("*.py"))
 def children(page: str) -> list[str]:
     """Return the pages below one, as its tables of contents have them."""
     text = (ROOT / f"{page}.md").read_text(encoding="utf-8")
-    below: list[str] = []
+    below = [normpath(join(dirname(page), entry)) for entry in list_contents(text)]
     for block in re.findall(r"^```\{toctree\}\n(.*?)^```", text, re.DOTALL | re.MULTILINE):
         for line in block.splitlines():
             if not line or line.startswith(":"):
@@ -59,6 +61,13 @@ def test_every_page_is_once_in_the_contents() -> None:
         placed += below
         waiting += below
     assert sorted(placed) == MARKDOWN
+
+
+def test_guides_can_be_read_to_their_end() -> None:
+    # Words without code and outputs. The references from the texts to the code are no guides.
+    guides = [page for page in DOCS.glob("*.md") if page.stem not in ("sources", "errata")]
+    words = sum(prose.check(page.name, page.read_text("utf-8"), "")[1][""] for page in guides)
+    assert len(guides) > 40 and words <= 28_500
 
 
 def test_every_proof_is_in_the_index_of_proofs() -> None:
@@ -99,6 +108,27 @@ def test_the_reference_has_every_package_with_public_names() -> None:
     }
     internal = {"dpstats.lattice"}  # what estimators are made of
     assert with_names - internal <= set(packages())
+
+
+def test_every_class_that_makes_releases_states_its_limits() -> None:
+    found = list_limits(packages())
+    assert len(found) > 55 and [each.name for each in found if not each.words] == []
+    assert [
+        each.name for each in found if "``" in each.words or "|" in each.words or len(each.words) > 600
+    ] == []
+
+
+def test_random_cells_are_read_by_class() -> None:
+    page = (
+        "          cells      good as others     false\nA            30        29         0         1\n"
+        "B(x)          3         3         0         0\n\n          cells      good     false\n"
+        "A             1         1         0\nTable 1       3         2         1\n"
+    )
+    assert read_cells(page) == {"A": "29 good, 1 false", "B(x)": "3 good", "CohortTable": "2 good, 1 false"}
+    tried = read_cells(
+        (ROOT / "tests" / "outside" / "statements" / "measured.md").read_text(encoding="utf-8")
+    )
+    assert len([each for each in list_limits(packages()) if each.name in tried]) > 30
 
 
 def undocumented(thing: Any) -> str:
@@ -243,12 +273,16 @@ def test_scripts_of_the_site_share_no_names() -> None:
 
 
 def is_an_example(path: Path) -> bool:
-    """Return whether a file of the gallery compiles, has a question as its title and fetches nothing."""
+    """Return whether a file of the gallery compiles, has a question as its title and fetches nothing.
+
+    A figure needs a title, which is its description on the site. Figures of `plot` have one.
+    """
     text = path.read_text(encoding="utf-8")
     compile(text, path.name, "exec")
     _, title, line, *_ = text.splitlines()
     asks = path.name.startswith("plot_") and set(line) == {"="} and title.endswith("?")
-    return asks and "http" not in text  # public data come with the packages
+    titled = "subplots(" not in text or ".set_title(" in text or ".suptitle(" in text
+    return asks and titled and "http" not in text  # public data come with the packages
 
 
 def test_examples_of_the_gallery_are_simulations_with_a_title() -> None:

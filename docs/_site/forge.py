@@ -1,7 +1,8 @@
 """Pages are read on a forge, too: what a link or a file's name means there, it means on the site.
 
 A link to a folder shows that folder on a forge, and here its index. A link to a script of the gallery leads to its
-page. A page that is mentioned by its file's name becomes a link.
+page. A page that is mentioned by its file's name becomes a link. A page with the comment `<!-- contents -->` has the
+pages that it links in its table of contents.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from typing import Any
 from docutils import nodes
 from sphinx.addnodes import pending_xref
 from sphinx.transforms import SphinxTransform
+from stated import CONTENTS, list_contents
 
 _LINK = re.compile(r"(?<=\]\()[^)#:\s]+(?=\))")
 _PAGE = re.compile(r"(?<![\w./-])(?:[\w.-]+/)*[\w-]+\.md\b")
@@ -41,7 +43,10 @@ def _relink(app: Any, docname: str, source: list[str]) -> None:
         return match[0] if page == target else f"/{page}"
 
     if app.env.doc2path(docname).suffix == ".md":
-        source[0] = _LINK.sub(replaced, source[0])
+        tree = "\n".join(["```{toctree}", ":hidden:", "", *list_contents(source[0]), "```"])
+        # Doctest needs an empty line below an output, and a block would show it.
+        text = re.sub(r"\n+(?=\n```$)", "", source[0], flags=re.MULTILINE)
+        source[0] = _LINK.sub(replaced, text).replace(CONTENTS, tree)
 
 
 class Mentions(SphinxTransform):

@@ -63,8 +63,10 @@ for fit, label, color in ((constant, "one width", "#9a6a00"), (scaled, "width by
 left.plot(
     at, [model.predict(X[new][group]).mean() for group in groups], color="black", lw=1, label="prediction"
 )
+left.set_title("Intervals of new people")
 left.set_ylabel("visits in a year")
 right.axhline(0.9, color="black", lw=0.8, ls=":")
+right.set_title("Coverage")
 right.set_ylabel("fraction of new people covered")
 right.set_ylim(0.7, 1)
 for axis in (left, right):

@@ -562,9 +562,9 @@ class SensitivityCheck(Printed):
                 "That bad data are refused is seen by all: bounds, or checks beforehand, must make it public."
             )
         notes.append(
-            "Of these two datasets alone. A violation is a proof; that none is seen is not: other rows may move more."
+            "This compares two datasets only. A violation is a proof. Its absence is not: other rows may move more."
         )
-        notes.append("What moved is a fact of the rows: of private data it is private.")
+        notes.append("The moved amounts depend on the rows: if these are private, so are the amounts.")
         return Summary(
             "Sensitivity check",
             facts,

@@ -86,7 +86,13 @@ class Parser(argparse.ArgumentParser):
         """Reject unknown arguments here, so that the error names the command whose help lists the known ones."""
         known, unknown = super().parse_known_args(args, namespace)
         if unknown:
-            self.error(f"unrecognized arguments: {' '.join(unknown)}")
+            import difflib
+
+            # An option of another command, or a misspelled one: the nearest of this command.
+            wrong = unknown[0].partition("=")[0]
+            near = difflib.get_close_matches(wrong, self._option_string_actions, n=1, cutoff=0.8)
+            meant = f". Did you mean {near[0]}?" if wrong.startswith("--") and near else ""
+            self.error(f"unrecognized arguments: {' '.join(unknown)}{meant}")
         return known, unknown
 
     def exit(self, status: int = 0, message: str | None = None) -> NoReturn:

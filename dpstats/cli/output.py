@@ -252,7 +252,7 @@ def notice(options: argparse.Namespace, text: str) -> None:
 
 
 def shows_progress(options: argparse.Namespace) -> bool:
-    """Return whether bars are drawn: where somebody looks at them, and not in logs."""
+    """Return whether to draw progress bars: on a terminal, and not in logs."""
     return not options.quiet and sys.stderr is not None and sys.stderr.isatty()
 
 

@@ -125,7 +125,7 @@ class ErrorTarget(NamedTuple):
         reached = math.sqrt(plan.expected_error(spread) / share)
         words = f"{n:,} rows, for a root mean square error {self.words} of {reached:.4g}"
         if spread is None and plan.expected_error(0.0) == plan.expected_error():
-            words += "\n  of the noise alone: --spread counts the sampling error"
+            words += "\n  of the noise alone: --spread adds the sampling error"
         return Found(estimator, n, words, {"rows": n, "root_mean_square_error": reached})
 
 

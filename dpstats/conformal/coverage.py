@@ -338,7 +338,7 @@ def conformal_notes(plan: ConformalPlan, scores: Numbers, infinite: str) -> list
     """Return the assumptions of the coverage, and what the reader must know about infinite scores."""
     about = "in each group" if plan.groups else "on average over all rows"
     notes = [
-        f"Coverage of at least {1 - plan.alpha:.6g} holds {about}. It counts the noise, and holds for any "
+        f"Coverage of at least {1 - plan.alpha:.6g} holds {about}. It includes the noise, and holds for any "
         "distribution. It does not hold for each single row.",
         "Coverage assumes that calibration rows and new rows are exchangeable, and that no calibration row was used to "
         "fit the model.",

@@ -399,7 +399,10 @@ class PrivateConformalRegressor(ConformalPredictor):
     **Privacy.** One exponential mechanism chooses a public point near a rank of the scores, as in `PrivateQuantile`.
     The score of a row depends on this row and the model. New rows are not protected: an interval shows its prediction.
 
-    **Coverage.** The rank is the least one with the proved coverage. It counts the noise, ties and gaps of the scores.
+    **Coverage.** The rank is the least one with the proved coverage. It allows for noise, ties and gaps.
+
+    **Limits.** Coverage is for a new row on average, not given its covariates. Intervals are infinite if the rows
+    are too few for the rank, and in undeclared groups. The model is protected only if its training was private.
 
     References
     ----------
@@ -587,8 +590,11 @@ class PrivateConformalClassifier(ConformalPredictor):
     **Privacy.** One exponential mechanism chooses a public point near a rank of the scores, as in `PrivateQuantile`.
     New rows are not protected: a set shows its prediction.
 
-    **Coverage.** The rank is the least one with the proved coverage. It counts the noise, ties and gaps of the scores.
+    **Coverage.** The rank is the least one with the proved coverage. It allows for noise, ties and gaps.
     It concerns rows whose class the model knows. A calibration row with another class raises an error.
+
+    **Limits.** Coverage is for a new row on average, not given its covariates. Sets have all classes if the rows
+    are too few for the rank, and in undeclared groups. The model is protected only if its training was private.
 
     References
     ----------

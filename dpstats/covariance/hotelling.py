@@ -348,6 +348,9 @@ class HotellingTest(HasEstimates, EllipsoidEstimator[HotellingPlan]):
 
     **Assumptions.** Independent rows, and enough of them for means of shrunk rows to be nearly normal.
 
+    **Limits.** The test and its intervals concern the mean of shrunk rows, which differs from the mean of skewed
+    rows. Few rows for the number of columns and epsilon leave no power.
+
     Examples
     --------
     >>> import numpy as np

@@ -260,6 +260,10 @@ class PrivatePCA(
 
     **Assumptions.** Independent rows, and enough of them for averages of squared scores to be nearly normal.
 
+    **Limits.** Intervals of eigenvalues undercover heavy tails, and a warning appears in some fits only. Report
+    ``estimand="component"``, which assumes no distribution. Signs and directions of nearly equal eigenvalues are
+    arbitrary.
+
     Examples
     --------
     >>> import numpy as np

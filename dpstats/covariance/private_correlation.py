@@ -270,6 +270,9 @@ class PrivateCorrelation(HasEstimates, PrivateEstimator[AnyPlan]):
 
     **Time.** Kendall's tau takes a time that grows as n log n for each pair of columns: 0.05 seconds for 100,000 rows.
 
+    **Limits.** ``method="pearson"`` is for elliptical rows: other rows can be missed, and the release does not
+    detect them. Rank correlations of columns with many ties are nearer to 0 than those without.
+
     Examples
     --------
     >>> import numpy as np

@@ -111,6 +111,9 @@ class PrivateCovariance(HasEstimates, PrivateEstimator[CovariancePlan]):
     **Assumptions.** Intervals assume independent rows, and enough of them for averages of products to be nearly normal.
     They assume no distribution. The sampling errors follow from the released fourth moments.
 
+    **Limits.** The noise grows with the squared width of the bounds and with the number of columns. Rows beyond the
+    bounds bias covariances.
+
     Examples
     --------
     >>> import numpy as np

@@ -148,6 +148,9 @@ class CohortTable(PrivateEstimator[CohortPlan]):
     the root of the mean of both variances. Their noise includes the noise of the variances.
     Medians have none.
 
+    **Limits.** Numbers that noise hides stay hidden: small arms and rare levels need a larger epsilon. Each column
+    adds to the noise of the others, because they share epsilon.
+
     References
     ----------
     Austin (2009), Balance diagnostics for comparing the distribution of baseline covariates between treatment groups.

@@ -363,7 +363,7 @@ class MeanRatioErrors(ErrorDistribution):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Differences(Estimates):
-    """Differences of means of groups, with intervals and tests that count sampling error and noise.
+    """Differences of means of groups, with intervals and tests that include sampling error and noise.
 
     `Estimates` whose usual null hypothesis is a difference of 0. ``labels`` have the two groups and the column of each.
     """

@@ -1,4 +1,4 @@
-"""Means of declared groups, with intervals, tests and comparisons that count sampling error and privacy noise.
+"""Means of declared groups, with intervals, tests and comparisons that include sampling error and privacy noise.
 
 Proof: docs/proofs/group-means.md.
 """
@@ -197,6 +197,10 @@ class GroupMeans(RatioEstimator[GroupMeansPlan]):
     **Intervals.** Intervals invert a test of every value (Fieller 1954), with the variance that the group would have
     about this value. They do not divide by a noisy count. The interval of a group that noise hides is as wide as the
     bounds. They assume independent rows, enough of them for the central limit theorem.
+
+    **Limits.** Small groups are lost in the noise: their interval is the bounds. Rows of an undeclared group do not
+    count. Simulated tests are approximate, and `anova` rejects a true null hypothesis at the level 0.05 with
+    probability 0.01 to 0.06.
 
     References
     ----------

@@ -115,6 +115,9 @@ class GroupQuantiles(OneColumn[GroupQuantilesPlan]):
     **Differences.** Limits of a difference combine the limits of both groups (Zou and Donner 2008). A ratio is a
     difference of logarithms.
 
+    **Limits.** As for `PrivateQuantile`, a gap or a shared value near the quantile is not detected. Small groups
+    have no estimate. Intervals exist for the declared level only, and there are no p-values.
+
     References
     ----------
     Zou and Donner (2008), Construction of confidence limits about effect measures: a general approach.

@@ -151,6 +151,9 @@ class MeanPerRow(RatioEstimator[MeanPerRowPlan]):
     **Intervals.** Intervals invert a test of every value (Fieller 1954). They assume independent units. Rows of
     one unit can depend on each other in any way.
 
+    **Limits.** Rare events undercover, and few units more so, because all rows of a unit may have the event. Rows
+    beyond ``max_rows`` of a unit are left out, which changes the mean if units with many rows differ.
+
     Examples
     --------
     >>> import numpy as np

@@ -310,6 +310,9 @@ class LipschitzExtensionTest(ExtensionTest):
     **Errata.** The printed claim that T is 4 Delta-Lipschitz on ``{|<x_j, S>| <= Delta}`` is false (docs/errata.md): an
     extension with noise for 4 Delta is not private. `inner_product_constant` gives a constant that is.
 
+    **Limits.** The null hypothesis is the whole distribution: skewed rows with the correct mean are often rejected.
+    If many columns differ, `RowDistanceTest` detects smaller distances.
+
     Examples
     --------
     >>> import numpy as np

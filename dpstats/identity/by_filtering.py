@@ -263,6 +263,11 @@ class FilteringTest(PrivateTest):
     plan_ : IdentityPlan
     n_features_in_ : int
 
+    Notes
+    -----
+    **Limits.** It needs more noise than other tests at all moderate sizes. It is for signs of columns, and rejects
+    rows with the correct mean and another distribution.
+
     Examples
     --------
     >>> import numpy as np

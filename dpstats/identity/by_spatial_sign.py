@@ -224,6 +224,9 @@ class SpatialSignTest(PrivateTest):
     **Rate.** A distance a is detectable with n of the order of
     sqrt(d)/a^2 + d^(2/3)/(a^(4/3) epsilon^(2/3)) + d^(1/2)/(a epsilon).
 
+    **Limits.** The null hypothesis is the whole distribution: skewed rows with the correct mean are often rejected.
+    At small epsilon the smallest detectable distance is several times as large as for a chi-square test.
+
     Examples
     --------
     >>> import numpy as np

@@ -245,7 +245,7 @@ class ErrorDistribution(ABC):
         return True
 
     def confirm_level(self, confidence_level: float | None) -> float:
-        """Return the level of intervals: the one asked for, or the usual one."""
+        """Return the level of intervals: the requested one, or the usual one."""
         return usual_level(confidence_level)
 
     @property

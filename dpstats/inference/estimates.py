@@ -209,7 +209,7 @@ class Estimates(Printed):
         simultaneous: bool | None = None,
         alternative: str | None = None,
     ) -> ConfidenceInterval:
-        """Return an interval for each estimate; it counts sampling error and noise.
+        """Return an interval for each estimate, which includes sampling error and noise.
 
         Parameters
         ----------

@@ -193,6 +193,11 @@ class AdaptiveMean(ColumnEstimator[AdaptiveMeanPlan | WhitenedMeanPlan]):
     cover the population mean only if rows are symmetric. ``estimand="tails"`` assumes that tails are at most as heavy
     as the tails of normal rows with the released covariance.
 
+    **Limits.** Intervals assume independent rows and the public standard deviation. Default intervals are two to
+    four times as long as with ``estimand="tails"``, which can undercover. ``tails="symmetric"`` and
+    ``std="private"`` are not checked: for rare yes/no rows, coverage is far below the level. If noise dominates,
+    ``mean_`` is shrunk toward the middle of the range.
+
     References
     ----------
     Biswas, Dong, Kamath and Ullman (2020), CoinPress, whose idea of shrinking balls this is.

@@ -329,6 +329,9 @@ class CompleteCases(TransformerMixin, PrivateEstimator[ReleasePlan]):
     **Estimand.** The returned rows are a random sample of the complete rows. Estimates and intervals of the next step
     refer to the population of complete rows.
 
+    **Limits.** Estimates describe complete rows only. If entries are missing for a reason that depends on their
+    value, they are biased, and nothing shows it.
+
     Examples
     --------
     >>> import numpy as np

@@ -105,6 +105,9 @@ class PrivateBounds(PrivateEstimator[BoundsPlan]):
     **Zeros.** Rows that are exactly 0 count in no window. If nearly all rows are 0, no bounds are found, unless a
     ``step`` is declared.
 
+    **Limits.** A column needs about 100/epsilon rows that are not 0; otherwise no bounds are found, and the charge
+    is spent. The bounds are not the extremes of the rows, and a few rows in another unit are not detected.
+
     Examples
     --------
     >>> import numpy as np

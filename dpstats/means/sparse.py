@@ -175,6 +175,9 @@ class SparseMean(ColumnEstimator[SparseMeanPlan]):
     **Speed.** With exact noise, "peeling" draws ``n_nonzero * n_features`` numbers, about 7 microseconds each.
     "gumbel" takes a second for 1e6 columns.
 
+    **Limits.** Columns that were not selected are 0, also if their signal is weak. Intervals need ``split=True``
+    and rows in random order, and are long.
+
     References
     ----------
     Cai, Wang and Zhang (2021), The cost of privacy, algorithm 2.2 (algorithm 9.2.2 of the statistics

@@ -197,6 +197,9 @@ class PrivateVariance(ColumnEstimator[PrivateVariancePlan]):
     Here m1 and m2 are the released moments about the center, and s is the standard deviation of the noise in
     m1.
 
+    **Limits.** The noise grows with the squared width of the bounds, so wide bounds give long intervals.
+    ``interval="normal"`` is wrong for any other distribution.
+
     Examples
     --------
     >>> import numpy as np

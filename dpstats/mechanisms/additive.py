@@ -188,6 +188,9 @@ class LaplaceMechanism(_AdditiveMechanism):
     Theorem 3.6 of the foundations text (docs/sources.md); accuracy is its theorem 3.8. Proof, floating point
     included: docs/proofs/laplace.md.
 
+    **Limits.** The l1 sensitivity that you give is trusted, and floats that you added up yourself can exceed it.
+    The interval reflects noise only.
+
     Examples
     --------
     >>> from dpstats.mechanisms import LaplaceMechanism
@@ -260,6 +263,9 @@ class GaussianMechanism(_AdditiveMechanism):
     -----
     The classical sqrt(2 log(1.25/delta)) is proved for epsilon < 1 only, and is larger there. Proof,
     floating point included: docs/proofs/gaussian.md.
+
+    **Limits.** The l2 sensitivity that you give is trusted, and floats that you added up yourself can exceed it.
+    The interval reflects noise only.
 
     Examples
     --------

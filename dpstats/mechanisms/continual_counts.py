@@ -312,7 +312,8 @@ class ContinualCounts(ContinualStream):
     Upadhyay 2023). R times the counts is released, in exact integers with discrete Gaussian noise. Totals, windows and
     bands are post-processing.
 
-    **People with several rows.** The guarantee is for one row. Count each person once, or use group privacy.
+    **Limits.** The guarantee is for one row, at one step. Count each person once, or use group privacy. The number
+    of steps is fixed in advance.
 
     Examples
     --------

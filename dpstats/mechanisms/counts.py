@@ -249,7 +249,7 @@ class DensityEstimate(CountEstimate):
         ]
         facts = [*counts.facts[:-1], ("Rows", f"{self.n_rows:,} (public)"), ("Bands cover", band.estimand)]
         header = ("", "count", "density", f"[{percent} low", f"{percent} high]")
-        notes = ["Bands count sampling error and noise, and hold for all bins together."]
+        notes = ["Bands include sampling error and noise, and hold for all bins together."]
         notes += [SIMULATED] * self.guarantee.simulated
         return Summary("Private histogram", facts, header, rows, notes)
 

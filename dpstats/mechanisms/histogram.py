@@ -94,6 +94,9 @@ class Histogram(Mechanism):
     Categories are shown verbatim, so never discover secrets, such as names. Rows without a value count nowhere. It
     needs ``delta > 0``.
 
+    **Limits.** Counts are of these rows, without sampling error. Rows in no declared category or bin do not count,
+    or are refused. Results can be negative.
+
     Examples
     --------
     >>> from dpstats.mechanisms import Histogram
@@ -281,6 +284,10 @@ class Count(Histogram):
     ----------
     epsilon, delta, neighbors, max_rows, called, random_state, budget
         As for `Histogram`.
+
+    Notes
+    -----
+    **Limits.** The count is of these rows, without sampling error. The result can be negative.
 
     Examples
     --------

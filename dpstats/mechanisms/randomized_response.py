@@ -153,6 +153,9 @@ class RandomizedResponse(Mechanism):
     -----
     Warner (1965); section 3.2 of the foundations text (docs/sources.md), whose two coins are `from_coins`.
 
+    **Limits.** The error falls with the square root of the number of answers: at the same epsilon, far more answers
+    are needed than with a trusted party.
+
     Examples
     --------
     >>> import numpy as np

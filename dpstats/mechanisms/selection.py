@@ -261,6 +261,8 @@ class ExponentialMechanism(_SelectOne):
     Section 3.4 of the foundations text (docs/sources.md); accuracy is its theorem 3.11. The sampler takes the largest
     of utilities plus Gumbel noise, which has the same distribution.
 
+    **Limits.** The sensitivity that you give is trusted. The utility of the choice is not released.
+
     Examples
     --------
     >>> from dpstats.mechanisms import ExponentialMechanism
@@ -311,6 +313,9 @@ class ReportNoisyMax(_SelectOne):
     such as counts of rows that are added or removed. Scores that may move either way need twice that
     (docs/errata.md). Only "gumbel" has a bounded range.
 
+    **Limits.** The sensitivity that you give is trusted, and so is ``monotone``. The utility of the choice is not
+    released.
+
     Examples
     --------
     >>> from dpstats.mechanisms import ReportNoisyMax
@@ -357,6 +362,10 @@ class PermuteAndFlip(ReportNoisyMax):
     ----------
     sensitivity, epsilon, monotone, neighbors, random_state, budget
         As for `ExponentialMechanism`.
+
+    Notes
+    -----
+    **Limits.** The sensitivity that you give is trusted. The utility of the choice is not released.
 
     Examples
     --------
@@ -405,6 +414,11 @@ class NoisyTopK(_Selection):
         better from small k on.
     monotone, neighbors, random_state, budget
         As for `ExponentialMechanism`.
+
+    Notes
+    -----
+    **Limits.** The sensitivity that you give is trusted. Utilities of the choices are not released, and near ties
+    are in random order.
 
     Examples
     --------

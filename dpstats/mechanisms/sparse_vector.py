@@ -362,6 +362,9 @@ class AboveThreshold(_YesOrNo):
     sensitivity/epsilon; fresh noise for every question has scale 4 sensitivity/epsilon. Accuracy is its theorem
     3.24. Only whether a noisy value is above is released; releasing the noisy value as well would not be private.
 
+    **Limits.** It stops at the first answer above. Answers can be wrong for values within ``error_bound`` of the
+    threshold. Values are not released.
+
     Examples
     --------
     >>> from dpstats.mechanisms import AboveThreshold
@@ -428,6 +431,9 @@ class SparseVector(_YesOrNo):
     Algorithm 2 and theorem 3.25 of the foundations text (docs/sources.md): `AboveThreshold` again and again, with a
     fresh noisy threshold after every answer above. Accuracy is its theorem 3.26.
 
+    **Limits.** It stops after ``max_above`` answers above. Answers can be wrong for values within ``error_bound``
+    of the threshold. Values are not released.
+
     Examples
     --------
     >>> from dpstats.mechanisms import SparseVector
@@ -490,6 +496,8 @@ class NumericSparseVector(ThresholdStream):
     Algorithm 3 and theorem 3.27 of the foundations text (docs/sources.md), with the printed proportions. At delta = 0,
     the comparisons have 8/9 of epsilon and the values 1/9 (its 2/9 is halved by the scale). Accuracy is its theorem
     3.28.
+
+    **Limits.** Answers stop after ``max_above`` values. Values below the threshold have no estimate.
 
     Examples
     --------

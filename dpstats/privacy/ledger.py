@@ -187,8 +187,8 @@ class LedgerStore:
             self._notice(connection, kept)
         if parameters is not None and not _agree(kept["parameters"], parameters):
             raise LedgerError(
-                f"{self.path} is the ledger of another budget: it has {_words(kept['parameters'])}, asked for was "
-                f"{_words(parameters)}"
+                f"{self.path} is the ledger of another budget: it has {_words(kept['parameters'])}. Requested: "
+                f"{_words(parameters)}."
             )
         if identity is not None and kept["identity"] != identity:
             raise LedgerError(f"{self.path} is not the ledger it was: another file has taken its place")

@@ -667,5 +667,5 @@ def _shown(value: Any) -> str:
 def _defect(composed: PrivacyGuarantee, target: PrivacyGuarantee) -> DPStatsError:
     return DPStatsError(
         f"the plan's releases cost epsilon = {composed.epsilon!r} at delta = {composed.delta!r}, more than the "
-        f"{target} asked for; this is a defect of dpstats and nothing was released"
+        f"requested {target}. This is a defect of dpstats. Nothing was released."
     )

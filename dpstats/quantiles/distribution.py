@@ -257,6 +257,9 @@ class PrivateDistribution(OneColumn[DistributionPlan]):
     **Intervals.** The band covers the whole cdf of the population simultaneously, for independent rows of any
     distribution. Any number of quantiles, proportions and intervals may be read from it.
 
+    **Limits.** Rows beyond the bounds count as the nearer bound. Without ``step``, differences within a cell are
+    invisible. The band holds for all values at once, so it is wider than an interval for one.
+
     References
     ----------
     Hay, Rastogi, Miklau and Suciu (2010), Boosting the accuracy of differentially private histograms through

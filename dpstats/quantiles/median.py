@@ -130,6 +130,9 @@ class PrivateMedian(OneColumn[MedianPlan]):
     1 + epsilon/(2 log(2/delta)), or e^(epsilon/4.37) if delta is 0. The place in the sequence is a whole number. It
     changes by at most one between neighboring datasets, also in floating-point arithmetic.
 
+    **Limits.** Intervals are for these rows, not for the population. The noise is large if few rows are near the
+    median, and hides the median of small tables.
+
     References
     ----------
     Nissim, Raskhodnikova and Smith (2007), Smooth sensitivity and sampling in private data analysis.

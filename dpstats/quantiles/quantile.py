@@ -146,6 +146,11 @@ class PrivateQuantile(OneColumn[QuantilePlan]):
     **Intervals.** The limits aim at ranks beyond the rank of the quantile. One half of the error probability
     allows for sampling, the other half for the choice.
 
+    **Limits.** ``coverage="regular"`` assumes no gap near the quantile, such as between two clusters, and no value
+    that many rows share, unless ``step`` is declared. Neither is detected. Quantiles within about 35/epsilon ranks
+    of the smallest or largest row have no estimate. Intervals exist for the declared level only, and there are no
+    p-values.
+
     References
     ----------
     Smith (2011), Privacy-preserving statistical estimation with optimal convergence rates. Gillenwater, Joseph and

@@ -222,6 +222,10 @@ class WorkloadAnswers(HasEstimates, WorkloadRelease[WorkloadPlan]):
 
     **Intervals** use ``linear_``, whose noise is known. Intervals around the point answers would not cover.
 
+    **Limits.** Point answers and synthetic rows are biased; intervals are around ``linear_``. Queries that were not
+    declared have no known error. All levels must be declared, and the product of their numbers must fit into
+    memory.
+
     References
     ----------
     Xiao, He, Zhang and Kifer (2023), An optimal and scalable matrix mechanism for noisy marginals under convex loss

@@ -305,6 +305,9 @@ class MarginalMWEM(HasEstimates, WorkloadRelease[MwemPlan]):
 
     **Intervals** exist only for measured tables. The errors of the other tables are not known.
 
+    **Limits.** Tables that were not measured have no known error. Point answers and synthetic rows are biased, and
+    tests on synthetic rows have no level.
+
     References
     ----------
     Hardt, Ligett and McSherry (2012), A simple and practical algorithm for differentially private data release.

@@ -399,6 +399,9 @@ class KolmogorovSmirnovTest(_DistributionTest, GroupRankTest):
     sizes that it does not exclude, plus 1e-5, the probability that it excludes the true one. Otherwise the p-value is
     for nearly equal groups, at which the statistic is largest: for other sizes it is conservative.
 
+    **Limits.** The test is conservative for private, unequal sizes that are too noisy. It has no estimate of a
+    difference. Differences in the tails alone need many rows.
+
     References
     ----------
     Awan and Wang (2022), Differentially private Kolmogorov-Smirnov-type tests, arXiv:2208.06236.
@@ -569,6 +572,9 @@ class GoodnessOfFitTest(_DistributionTest):
     -----
     One row can change the statistic by at most one row. Equal values of a discrete distribution are put in a random
     order, which spreads them over their atom: the p-value then is slightly conservative.
+
+    **Limits.** The distribution must be public, with all its parameters. The test is conservative for discrete
+    distributions. It has no estimate of a distance.
 
     References
     ----------

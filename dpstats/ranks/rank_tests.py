@@ -316,6 +316,9 @@ class SignedRankTest(RankTest):
     statistic under the null hypothesis, so the test is mostly conservative. A smaller variance does not make every tail
     smaller. With few rows and a large epsilon (n = 6, epsilon = 20, level 0.10) the actual level was up to 0.125.
 
+    **Limits.** Differences must be symmetric about 0 under the null hypothesis: skewed differences are rejected
+    too, even if their mean or median is 0.
+
     References
     ----------
     Couch, Kazan, Shi, Bray and Groce (2019), Differentially private nonparametric hypothesis testing.
@@ -504,6 +507,9 @@ class MannWhitneyTest(GroupRankTest):
     The test is conservative for ties, and for unequal groups whose sizes are too noisy. If the
     sizes are public, declare ``sizes``: p-values of unequal groups are then smaller.
 
+    **Limits.** The test is conservative for ties and for private, unequal groups whose sizes are too noisy. It
+    detects a tendency to larger values, not every difference: for these use `KolmogorovSmirnovTest`.
+
     References
     ----------
     Couch, Kazan, Shi, Bray and Groce (2019), Differentially private nonparametric hypothesis testing.
@@ -652,6 +658,9 @@ class KruskalWallisTest(GroupRankTest):
     Absolute values (Couch et al. 2019) have a smaller sensitivity, relative to their variability, than the squares of
     the classical statistic. With private sizes, the null distribution assumes groups of equal sizes, at which the
     statistic is largest. The test is conservative for other sizes and for ties.
+
+    **Limits.** The test is conservative for ties and for private groups of unequal sizes. It does not say which
+    groups differ.
 
     References
     ----------

@@ -386,8 +386,8 @@ def superiority(
         errors,
         title="Private probability of superiority",
         notes=[
-            f"{FREE} Intervals count sampling error and noise, by a normal approximation. The sampling variance is the "
-            "largest of any two distributions: for like groups of one size it is 1.5 times what it must be."
+            f"{FREE} Intervals include sampling error and noise, by a normal approximation. The sampling variance is "
+            "the largest of any two distributions: for like groups of one size it is 1.5 times what it must be."
         ],
         null=0.5,
         simulated=simulated,

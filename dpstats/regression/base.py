@@ -638,7 +638,7 @@ class Regression(HasEstimates, PrivateEstimator[SomePlan], ABC):
     def _notes(self) -> list[str]:
         """Return the assumptions of the coefficients, and advice if noise hides some of them."""
         notes = [
-            "z and intervals count sampling error and privacy noise. The last column is the privacy fraction of the "
+            "z and intervals include sampling error and privacy noise. The last column is the privacy fraction of the "
             "squared standard error: the noise, and what the noise leaves uncorrected."
         ]
         if sentence := self._describe_rows():

@@ -278,6 +278,10 @@ class PrivateLinearRegression(LeastSquares[RegressionPlan]):
     weights of precision. Type "nonrobust" assumes that the residual variance is inversely proportional to the
     weight. Weights are not frequencies: a weight of 2 is one row, not two.
 
+    **Limits.** Slopes are biased if the skewness of the residuals depends on the row, or if ``y_bounds`` clips more
+    than 2% of the outcomes; notes report both if noise permits. Just above the limit of few rows, intervals of wide
+    bounds undercover. Rare 0/1 columns that are not factors have long intervals.
+
     References
     ----------
     Sheffet (2017), Differentially private ordinary least squares. Wang (2018), Revisiting differentially

@@ -33,7 +33,7 @@ from dpstats.release.estimator import parameters
 from dpstats.release.session import Released
 
 _CUT = 0.7
-"""Move of the intercept by outcomes outside their bounds, in standard errors, of which a note tells."""
+"""Move of the intercept by outcomes outside their bounds, in standard errors, above which a note warns."""
 
 
 @parameters
@@ -323,6 +323,10 @@ class PrivateCountRegression(LogLinearRegression):
     **Estimand.** If the model does not hold, coefficients describe a weighted fit. Large counts have less weight than
     in Poisson regression.
 
+    **Limits.** Intercepts undercover at means below 0.25, and with very long tails slopes do too. Interactions with
+    a group of few events, and strong effects of undeclared yes/no columns in few rows, undercover without a note.
+    Rare yes/no columns have long intervals.
+
     References
     ----------
     McCullagh and Nelder (1989), Generalized Linear Models. Cameron and Trivedi (2013), Regression Analysis of Count
@@ -412,6 +416,9 @@ class PrivateGammaRegression(LogLinearRegression):
 
     **Estimand.** If the model does not hold, coefficients describe a weighted fit. With very long tails (a Pareto
     distribution), the intercept is too small.
+
+    **Limits.** With very long tails (lognormal factors with a standard deviation of 1.5) intercepts undercover. At
+    small epsilon the steps may not settle. A warning states it, and intervals are long.
 
     References
     ----------

@@ -205,6 +205,9 @@ class PrivateLogisticRegression(ClassifierMixin, CurvedRegression):
     **Weights.** Without weights, standard errors assume the model. With weights they are robust, for sampling weights:
     the last step also releases the matrix of squared gradients.
 
+    **Limits.** Models close to separation by a column with many values undercover, and so do rare outcomes, with
+    fewer than ten rows for each coefficient. A warning names both. Rare yes/no columns have long intervals.
+
     Examples
     --------
     >>> import numpy as np

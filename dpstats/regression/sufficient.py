@@ -194,6 +194,10 @@ class SufficientStatisticsRegression(LeastSquares[MomentsPlan]):
 
     **Estimand.** If the model does not hold, coefficients describe the best fit to the weighted rows.
 
+    **Limits.** Equal variances are assumed. The noise needs far more rows than the noise of
+    `PrivateLinearRegression` for many or correlated columns. Intervals of rarely identified coefficients
+    undercover.
+
     References
     ----------
     Dwork, Talwar, Thakurta and Zhang (2014), Analyze Gauss. Sheffet (2017), Differentially private ordinary least

@@ -55,7 +55,7 @@ class RateFit(Printed):
     parameter : str
     slope : float
     interval : ConfidenceInterval
-        The interval that decides. If the points are not on a line, it counts what the line misses them by.
+        The interval that decides. If the points are not on a line, it is widened accordingly.
     theory : float or None
         The exponent of the theory.
     prediction : float or None
@@ -133,7 +133,7 @@ class RateFit(Printed):
 
     @property
     def fits(self) -> bool:
-        """Whether the points may lie on a line; if not, there is no one exponent for all of them."""
+        """Whether the points may lie on a line; if not, no single exponent fits them."""
         return self.pvalue >= MISFIT
 
     @property
@@ -247,9 +247,7 @@ class RateFit(Printed):
         notes = self._notes()
         if not self.fits:
             line = f"one line does not fit: {line}"
-            notes.append(
-                "There is no one exponent for all of these cells: the interval counts what the line misses them by."
-            )
+            notes.append("No single exponent fits these cells. The interval is widened accordingly.")
             blank = [""] * len(known)
             rows += [
                 self._row(name, blank, slope, interval, "") for name, slope, interval in self._other_lines()

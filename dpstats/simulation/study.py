@@ -564,8 +564,8 @@ class Study:
             else:
                 name = f" {self.cells[start][NAME]!r}" if isinstance(self.estimator, Mapping) else ""
                 raise InvalidParameter(
-                    f"sampler, estimator{name} and loss must work on the grid: nothing was run, for each of the "
-                    f"{len(reasons)} replications that were tried failed, the first with {reasons[0]}"
+                    f"sampler, estimator{name} and loss must work on the grid. Nothing was run: all "
+                    f"{len(reasons)} trial replications failed. The first error was {reasons[0]}"
                 )
 
     def _block(self, cell: int) -> tuple[Work, int, Mapping[str, Any]]:

@@ -296,6 +296,9 @@ class PrivateSQL(Releasing):
     * WHERE takes comparisons, BETWEEN, IN, LIKE, IS NULL, AND, OR and NOT. Columns of CSV files are text without
       ``types``.
 
+    **Limits.** FULL and RIGHT JOIN, MAX, windows, UNION and arithmetic in conditions are refused. Intervals reflect
+    privacy noise only, not sampling. Totals over units have a lower bound only, and need about 50/epsilon units.
+
     References
     ----------
     Johnson, Near and Song (2018), Towards practical differential privacy for SQL queries.

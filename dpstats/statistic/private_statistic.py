@@ -169,7 +169,8 @@ class PrivateStatistic(HasEstimates, PrivateEstimator[StatisticPlan]):
     **Estimand.** The mean, over blocks of m rows, of the corrected statistic. It differs from the statistic
     of the population by less than 1/m for smooth statistics.
 
-    **Not valid for** extreme quantiles, the mode, kurtosis of heavy tails. Use `PrivateQuantile` for medians.
+    **Limits.** Not valid for extreme quantiles, the mode, kurtosis of heavy tails. Use `PrivateQuantile` for
+    medians.
 
     Examples
     --------
@@ -412,7 +413,7 @@ class PrivateStatistic(HasEstimates, PrivateEstimator[StatisticPlan]):
 
     def _notes(self) -> list[str]:
         found = [
-            "Intervals count sampling error, noise, a skewness of a row's influence of at most "
+            "Intervals include sampling error, noise, a skewness of a row's influence of at most "
             f"{self.plan_.skewness:g}, and a bias of a block of at most {self.plan_.block_bias:.2g} of its standard "
             "deviation. Test both with rehearse on public rows, and give larger ones for heavier tails.",
             "The guarantee holds if the function uses nothing but the rows of its block.",

@@ -232,6 +232,9 @@ class LogRankTest(HasResult[LogRankResult], SurvivalEstimator[LogRankPlan]):
     `power`
     with a hazard ratio of 1 simulates it.
 
+    **Limits.** A test of crossing curves has little power, as without privacy. It has no estimate of the
+    difference: use `PrivateSurvival`. Subjects who enter late are not covered: ``entry`` is refused.
+
     References
     ----------
     Mantel (1966), Evaluation of survival data and two new rank order statistics. Fleming and Harrington (1981), A class

@@ -135,11 +135,14 @@ class PrivateSurvival(ComparesCurves):
     Events and censoring that are crowded in the same small part of a bin are not covered. The summary warns if most
     events of a bin are near one end of it.
 
-    **Intervals** count sampling error and noise. A pointwise interval is a score interval with the effective number of
-    rows of Greenwood's variance. The band covers the whole usable range together. Beyond the usable range the lower
-    limit is 0.
+    **Intervals** include sampling error and noise. A pointwise interval is a score interval with the effective
+    number of rows of Greenwood's variance. The band covers the whole usable range together. Beyond the usable range
+    the lower limit is 0.
 
-    **Not covered.** Subjects who enter late (left truncation): ``entry`` is refused.
+    **Limits.** Independent censoring is assumed, and no rows can show it. With fewer than ten bins, a steep hazard
+    and censoring at a few moments, the first edge can undercover. No hazard ratio is adjusted for covariates, and
+    all assume proportional hazards. Subjects who enter late (left truncation) are not covered: ``entry`` is
+    refused.
 
     References
     ----------

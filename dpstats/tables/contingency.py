@@ -140,6 +140,10 @@ class ContingencyTable(ComparesGroups, HasEstimates, PrivateEstimator[TablePlan]
       includes the tails of the noise and the skewness of the binomial distribution. If noise hides a group, the
       interval contains all possible values.
 
+    **Limits.** ``independence`` and intervals within groups are approximate: at the level 0.05 the test rejects a
+    true null hypothesis with probability 0.01 to 0.06. Rows with an undeclared level do not count, or are refused.
+    Every cell has the same noise, which hides rare cells.
+
     References
     ----------
     Kifer and Rogers (2017), A new class of private chi-square hypothesis tests. Gaboardi, Lim, Rogers and Vadhan

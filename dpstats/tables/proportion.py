@@ -157,6 +157,9 @@ class PrivateProportion(HasEstimates, PrivateEstimator[ProportionPlan]):
     noise they are equal. Noise can put the count so far outside [0, n] that every proportion is rejected. The interval
     is then only the nearer of 0 and 1.
 
+    **Limits.** With missing rows (``missing="drop"``) coverage is approximate. One column of yes/no rows only; with
+    several levels use `ContingencyTable`.
+
     References
     ----------
     Awan and Slavkovic (2018), Differentially private uniformly most powerful tests for binomial data. Awan and

@@ -70,6 +70,8 @@ class FunctionalMechanismRegression(LeastSquares[MomentsPlan]):
 
     **Source.** Exercise 9.4.2 of the statistics chapter asks for it (docs/sources.md).
 
+    **Limits.** It needs very many rows, because all second moments get noise. Equal variances are assumed.
+
     References
     ----------
     Zhang, Zhang, Xiao, Yang and Winslett (2012), Functional mechanism: regression analysis under differential privacy.

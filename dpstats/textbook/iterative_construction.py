@@ -390,6 +390,9 @@ class IterativeConstruction(BoundedAnswers[ConstructionPlan]):
     Source: algorithm 8 and theorems 5.6 to 5.12 of the foundations text (docs/sources.md). All rounds are charged,
     whether or not they are used.
 
+    **Limits.** The error bound is for the worst query on these rows, without sampling error. It is vacuous for few
+    rows, which the plan states.
+
     Examples
     --------
     >>> import numpy as np

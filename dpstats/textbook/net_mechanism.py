@@ -219,6 +219,9 @@ class NetMechanism(_Databases):
     P(y) is proportional to ``exp(-epsilon n max_f |f(x) - f(y)|/2)``. The error is at most accuracy +
     2 (log(n_databases) + log(1/beta))/(n epsilon) (proposition 5.2).
 
+    **Limits.** The error bound is for the worst query on these rows, without sampling error. The net must be listed
+    in memory.
+
     Examples
     --------
     >>> from dpstats.textbook import NetMechanism
@@ -284,6 +287,8 @@ class SmallDB(_Databases):
     Source: algorithm 4 and theorems 4.2 to 4.6 of the foundations text (docs/sources.md). Two numbers of rows suffice.
     A random sample of floor(log(2 n_queries)/(2 accuracy^2)) + 1 rows has the accuracy with positive probability.
     Rounding the proportions of the data requires size/(4 accuracy) rows.
+
+    **Limits.** The error bound is for the worst query on these rows. The list has at most 200,000 candidates.
 
     Examples
     --------

@@ -467,6 +467,9 @@ class OnlineMultiplicativeWeights(HistogramRelease[OnlinePlan]):
     copied or pickled. Source: algorithm 6 and theorems 4.10 to 4.15 of the foundations text (docs/sources.md), with the
     constants of the proof page.
 
+    **Limits.** The error bound is for the worst query on these rows, and vacuous for few rows, which the plan
+    states. The stream ends when its updates are used up.
+
     Examples
     --------
     >>> import numpy as np

@@ -138,6 +138,9 @@ class StagedInnerProductTest(ExtensionTest):
     Source: algorithm 9.3.2 of the statistics chapter (docs/sources.md), with a Lipschitz constant that holds and with
     the same part of epsilon in every stage.
 
+    **Limits.** The null hypothesis is the whole distribution of the signs. At moderate sizes it has far less power
+    than `RowDistanceTest`.
+
     Examples
     --------
     >>> import numpy as np

@@ -31,6 +31,9 @@ def test_unknown_options_lead_to_the_help_of_their_command(capsys: pytest.Captur
         error = capsys.readouterr().err
         assert error.startswith(f"{command}: unrecognized arguments: ")
         assert error.endswith(f"(see '{command} --help')\n")
+    with pytest.raises(SystemExit):
+        main(["quantile", "x.csv", "--bounds", "0", "7", "--quantiles", "0.5"])
+    assert "--quantiles 0.5. Did you mean --quantile? (see" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

@@ -108,7 +108,7 @@ def test_one_line_that_does_not_fit_is_said() -> None:
     text = str(fit)
     for words in (
         "one line does not fit: p =",
-        "There is no one exponent",
+        "No single exponent fits",
         "n below",
         "n above",
         "breaks at n =",

@@ -185,14 +185,14 @@ def missing(X: np.ndarray, rng: np.random.Generator) -> np.ndarray:
 
 def test_a_study_that_cannot_work_fails_before_it_runs(tmp_path: Path) -> None:
     for estimator, words in (
-        (Adapter(missing), "each of the 20 replications that were tried failed, the first with NameError"),
-        (ClippedMean(clip=1.0, clip_norm="l7"), "the first with InvalidParameter: clip_norm must be"),
+        (Adapter(missing), "all 20 trial replications failed. The first error was NameError"),
+        (ClippedMean(clip=1.0, clip_norm="l7"), "The first error was InvalidParameter: clip_norm must be"),
     ):
         with pytest.raises(InvalidParameter, match=words):
             Study(Gaussian(), estimator, {"n": [50, 5], "d": [1]}, 1000).run(tmp_path / "s.db")
         # Mended, it may have the file.
         assert not (tmp_path / "s.db").exists()
-    with pytest.raises(InvalidParameter, match=r"the 2 replications"):
+    with pytest.raises(InvalidParameter, match=r"all 2 trial replications"):
         Study(Gaussian(), Adapter(missing), {"n": [5], "d": [1]}, 2).run()
 
 
