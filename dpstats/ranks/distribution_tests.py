@@ -19,8 +19,8 @@ from dpstats.data.parameters import check_choice, check_integer, check_real
 from dpstats.data.rows import Rows
 from dpstats.errors import refuse
 from dpstats.inference.noisy_counts import CountNoise
-from dpstats.inference.reports import SIMULATED, name_distribution
-from dpstats.inference.results import HypothesisTest, Summary, about_missing, significant
+from dpstats.inference.reports import name_distribution
+from dpstats.inference.results import HypothesisTest, Summary, significant
 from dpstats.privacy.guarantee import PrivacyGuarantee
 from dpstats.privacy.plan import ReleasePlan
 from dpstats.privacy.stages import Shuffle
@@ -37,16 +37,14 @@ from dpstats.ranks.distribution_statistics import (
     pvalue,
     two_samples,
 )
-from dpstats.ranks.rank_tests import GroupRankTest, RankTest
+from dpstats.ranks.rank_tests import PUBLIC_SIZES, GroupRankTest, RankTest, noise_of, summarize
 from dpstats.ranks.statistics import PUBLIC_SEED
-from dpstats.release.additive import Integers, additive_stages
-from dpstats.release.estimator import parameters, plan_on_sample
-from dpstats.release.session import Released, Session
+from dpstats.release.estimator import parameters
+from dpstats.release.session import Session
 
 TIES = "order of equal values"
 DIFFERENCE = "difference of distributions"
 _LEVEL = 0.05
-_MOST_ROWS = 10**9  # so that n times a number of rows is below 2^63
 
 # Results
 
@@ -131,21 +129,10 @@ class DistributionTestResult(HypothesisTest):
                 "The group sizes are private, so the p-value is for equal sizes and conservative for others. If the "
                 "sizes are public, declare them."
             )
-        if self.missing:
-            notes.append(self.missing)
-        notes += [SIMULATED] * self.privacy.simulated
-        about = ", ".join(significant(size, self.sizes_std) for size in self.released_sizes or ())
-        facts = [
-            ("Null hypothesis", self.null),
-            ("Rows", f"{self.n_samples:,} (public)"),
-            *([("Group sizes", f"{', '.join(map(str, self.sizes))} (public)")] if self.sizes else []),
-            *([("Group sizes", f"{about} (noise sd {significant(self.sizes_std)})")] if about else []),
-            ("Privacy", str(self.privacy)),
-        ]
         numbers = (significant(value, self.noise_std) for value in (self.statistic, self.cutoff))
         row = (self.test, *numbers, significant(self.noise_std), f"{self.pvalue:.4g}")
         columns = ["", "statistic (rows)", "cutoff (0.05)", "noise sd", "p-value"]
-        return Summary(f"Private {self.test}", facts, columns, [row], notes)
+        return summarize(self, [], columns, row, notes)
 
 
 @dataclass(frozen=True)
@@ -181,42 +168,57 @@ class DistributionPlan(ReleasePlan):
     @property
     def statistic_noise(self) -> CountNoise:
         """Noise of the released numbers, in steps."""
-        return CountNoise("laplace", self.additive[-1].scale_steps)
+        return noise_of(self)
 
     def notes(self) -> list[str]:
         """Return remarks that the stages do not show."""
-        if not self.public_sizes:
-            return []
-        return ["the group of every row is public: one value is replaced, and stays in its group"]
+        return [PUBLIC_SIZES] * self.public_sizes
 
 
 # Tests
 
 
 class _DistributionTest(RankTest):
-    """What tests of one and two samples share: a plan, a release in a random order of ties, and a simulated null."""
+    """What tests of one and two samples share: a release in a random order of ties, a cutoff, and a simulated power."""
+
+    _released = DIFFERENCE
 
     statistic: str
     result_: Any
 
-    def _plan(self, n: int, n_features: int, statistic: TwoSamples | OneSample, ties: bool) -> Any:
-        guarantee = self._target(n_features)
-        moved = statistic.sensitivity
-        numbers = 1 + bool(statistic.per_row)
-        # Laplace noise uses the l1 sensitivity only, so the sum of squares has no role.
-        stages = additive_stages(
-            [Integers(DIFFERENCE, numbers, statistic.spacing, moved, moved)], guarantee.epsilon, 0.0
-        )
-        before = (Shuffle(TIES, n),) if ties else ()
-        return DistributionPlan((*before, *stages), guarantee, n, 1, statistic)
-
-    def _check_statistic(self) -> str:
+    def _checked_kind(self) -> str:
         check_choice("statistic", self.statistic, list(STATISTICS))
         return self.statistic
 
+    def plan(self, n_samples: int, n_features: int = 1) -> Any:
+        """Return the release plan of a fit on data of this size.
+
+        Parameters
+        ----------
+        n_samples, n_features : int
+            Public sizes. The test needs one column.
+        """
+        return super().plan(n_samples, n_features)
+
+    def _plan_of(self, statistic: Any, stages: tuple[Any, ...], guarantee: PrivacyGuarantee) -> Any:
+        before = (Shuffle(TIES, statistic.rows),) if self._has_ties() else ()
+        return DistributionPlan((*before, *stages), guarantee, statistic.rows, 1, statistic)
+
+    def _has_ties(self) -> bool:
+        return True
+
+    def _statistic_of(self, plan: Any) -> Any:
+        return plan.statistic
+
+    def _spacing(self, statistic: Any) -> float:
+        return statistic.spacing  # type: ignore[no-any-return]
+
+    def _noise_std(self, plan: Any) -> float:
+        return noise_of(plan).std
+
     def _prepare(self, plan: Any) -> Any:
         # Simulate now, and store.
-        middle = np.full(2, plan.n_samples * getattr(plan.statistic, "per_row", 0) / 2)
+        middle = np.full(2, plan.n_samples * plan.statistic.per_row / 2)
         plan.statistic.nulls(middle, plan.statistic_noise, self.n_simulations)
         return plan
 
@@ -228,62 +230,37 @@ class _DistributionTest(RankTest):
     def _arrange(self, private: Any, order: NDArray[np.intp]) -> NDArray[Any]:
         """Return labels or probabilities for the statistic, with ties in this order."""
 
-    @abstractmethod
-    def _null_words(self) -> str:
-        """Return the null hypothesis as text."""
+    def _describe_undeclared(self, plan: Any) -> str:
+        return ""
 
-    def _describe_test(self) -> tuple[str, str, str, str]:
-        name = f"{STATISTICS[self.statistic]} test"
-        return "distribution", "distributions differ", name, self._null_words()
-
-    def _report(self, released: Released, plan: Any) -> None:
-        statistic, noise = plan.statistic, plan.statistic_noise
-        steps = np.rint(released[DIFFERENCE] / statistic.spacing)
-        nulls = statistic.nulls(steps, noise, self.n_simulations)
-        self.statistic_ = float(released[DIFFERENCE][0])
+    def _conclude(self, statistic: Any, steps: Any, plan: Any, shared: dict[str, Any]) -> None:
+        nulls = statistic.nulls(steps, plan.statistic_noise, self.n_simulations)
         self.pvalue_ = pvalue(nulls, float(steps[0]), statistic.slack)
         self.cutoff_ = cutoff(nulls, _LEVEL, statistic.slack) * statistic.spacing
-        sizes, sizes_std = None, 0.0
-        if statistic.per_row:
-            first = float(steps[1]) / statistic.per_row
-            sizes, sizes_std = (first, plan.n_samples - first), noise.std / statistic.per_row
-        *_, name, null = self._describe_test()
         self.result_ = DistributionTestResult(
-            name,
-            self.statistic_,
-            self.pvalue_,
-            self.cutoff_,
-            null,
-            plan.n_samples,
-            noise.std * statistic.spacing,
-            self.privacy_,
-            self.n_simulations,
-            about_missing(plan.missing),
-            plan.sizes or None,
-            sizes,
-            sizes_std,
-            isinstance(statistic, TwoSamples),
-            plan.ties,
+            test=f"{STATISTICS[self.statistic]} test",
+            statistic=self.statistic_,
+            pvalue=self.pvalue_,
+            cutoff=self.cutoff_,
+            two_samples=isinstance(statistic, TwoSamples),
+            ties=plan.ties,
+            **shared,
         )
 
     # Planning
 
-    def _reject(self, draw: Callable[..., Any], plan: Any, level: float, rng: np.random.Generator) -> bool:
-        """Return whether the test rejects a simulated dataset; ``draw`` returns its private part."""
-        statistic, noise, n = plan.statistic, plan.statistic_noise, plan.n_samples
-        exact = statistic.measure(self._arrange(draw(n, plan, rng), rng.permutation(n)))
-        steps = exact + noise.draw(rng, exact.shape)
-        return (
-            pvalue(statistic.nulls(steps, noise, self.n_simulations), float(steps[0]), statistic.slack)
-            <= level
-        )
-
     def _power(self, n: int, draw: Callable[..., Any], level: float, n_datasets: int) -> float:
-        """Return the fraction of simulated datasets that the test rejects."""
+        """Return the fraction of simulated datasets that the test rejects; ``draw`` returns their private part."""
         check_real("level", level, above=0, below=1)
         count = check_integer("n_datasets", n_datasets, at_least=1)
         plan, rng = self.plan(n), np.random.default_rng([PUBLIC_SEED, 3])
-        return sum(self._reject(draw, plan, level, rng) for _ in range(count)) / count
+        statistic, noise, rejected = plan.statistic, plan.statistic_noise, 0
+        for _ in range(count):
+            exact = statistic.measure(self._arrange(draw(n, plan, rng), rng.permutation(n)))
+            steps = exact + noise.draw(rng, exact.shape)
+            nulls = statistic.nulls(steps, noise, self.n_simulations)
+            rejected += pvalue(nulls, float(steps[0]), statistic.slack) <= level
+        return rejected / count
 
 
 def _search_rows(power: float, reached: Callable[[int], float]) -> int:
@@ -412,24 +389,16 @@ class KolmogorovSmirnovTest(_DistributionTest, GroupRankTest):
     True
     """
 
+    _null = "values have the same distribution in both groups"
+
     statistic: str = "ks"
 
-    def plan(self, n_samples: int, n_features: int = 1) -> Any:
-        """Return the release plan of a fit on data of this size.
-
-        Parameters
-        ----------
-        n_samples, n_features : int
-            Public sizes. The test needs one column.
-        """
-        n, count, sizes = self._declared(n_samples)
-        kind = self._check_statistic()
+    def _statistic(self, n: int) -> TwoSamples:
+        count, sizes = self._declared(n)
+        kind = self._checked_kind()
         if count != 2:
             raise refuse("groups", given=count, allowed="two labels")
-        if self._policy() == "drop":
-            return plan_on_sample(self, n, n_features)
-        epsilon = check_real("epsilon", self.epsilon, above=0)
-        return self._plan(n, n_features, two_samples(kind, n, epsilon, sizes), ties=True)
+        return two_samples(kind, n, self._checked_epsilon(), sizes)
 
     def power(
         self,
@@ -497,9 +466,6 @@ class KolmogorovSmirnovTest(_DistributionTest, GroupRankTest):
         if self.sizes is not None:
             raise refuse("sizes", given=self.sizes, allowed="None, because they determine the number of rows")
         return _search_rows(power, lambda n: self.power(n, first, second, **options))
-
-    def _null_words(self) -> str:
-        return "values have the same distribution in both groups"
 
     def _read(self, rows: Rows, plan: Any) -> Any:
         return self._grouped(rows, plan)
@@ -582,19 +548,13 @@ class GoodnessOfFitTest(_DistributionTest):
     args: Any = ()
     statistic: str = "ks"
 
-    def plan(self, n_samples: int, n_features: int = 1) -> Any:
-        """Return the release plan of a fit on data of this size.
+    def _statistic(self, n: int) -> OneSample:
+        kind = self._checked_kind()
+        self._find_distribution()
+        return OneSample(kind, n)
 
-        Parameters
-        ----------
-        n_samples, n_features : int
-            Public sizes. The test needs one column.
-        """
-        n = check_integer("n_samples", n_samples, at_least=2, at_most=_MOST_ROWS)
-        kind, law = self._check_statistic(), self._find_distribution()
-        if self._policy() == "drop":
-            return plan_on_sample(self, n, n_features)
-        return self._plan(n, n_features, OneSample(kind, n), ties=is_discrete(law))
+    def _has_ties(self) -> bool:
+        return is_discrete(self._find_distribution())
 
     def power(self, n_samples: int, alternative: Any, *, level: float = 0.05, n_datasets: int = 200) -> float:
         """Return the power of the test by simulation, without data.
@@ -663,7 +623,7 @@ class GoodnessOfFitTest(_DistributionTest):
             raise refuse("distribution", given=self.distribution, allowed=allowed, remedy=remedy)
         return _check_distribution("distribution", law)
 
-    def _null_words(self) -> str:
+    def _describe_null(self) -> str:
         return f"values have the distribution {name_distribution(self._find_distribution())}"
 
     def _read(self, rows: Rows, plan: Any) -> Any:

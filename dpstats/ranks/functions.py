@@ -49,19 +49,12 @@ def wilcoxon_signed_rank(
     >>> wilcoxon_signed_rank(x, epsilon=1.0, random_state=0).pvalue > 0.05
     True
     """
+    given = locals()
     if y is not None and missing_codes is not None:
         allowed, remedy = "None with y", "Give the differences as x, with missing entries as NaN."
         raise refuse("missing_codes", given=missing_codes, allowed=allowed, remedy=remedy)
-    test = SignedRankTest(
-        missing=missing,
-        missing_codes=missing_codes,
-        epsilon=epsilon,
-        alternative=alternative,
-        n_simulations=n_simulations,
-        random_state=random_state,
-        budget=budget,
-    )
-    return test.fit(x if y is None else _subtract(x, y)).result_
+    result: RankTestResult = _run(SignedRankTest, given, x if y is None else _subtract(x, y))
+    return result
 
 
 def mann_whitney(
@@ -101,19 +94,10 @@ def mann_whitney(
     >>> mann_whitney(x, labels, groups=("old", "new"), epsilon=1.0, n_simulations=999, random_state=0).pvalue < 0.01
     True
     """
+    given = locals()
     x, labels, groups = _two_samples(x, labels, groups)
-    test = MannWhitneyTest(
-        groups=groups,
-        sizes=sizes,
-        missing=missing,
-        missing_codes=missing_codes,
-        epsilon=epsilon,
-        alternative=alternative,
-        n_simulations=n_simulations,
-        random_state=random_state,
-        budget=budget,
-    )
-    return test.fit(x, labels).result_
+    result: RankTestResult = _run(MannWhitneyTest, given | {"groups": groups}, x, labels)
+    return result
 
 
 def kruskal_wallis(
@@ -151,17 +135,8 @@ def kruskal_wallis(
     >>> kruskal_wallis(x, labels, groups=("a", "b", "c"), epsilon=1.0, n_simulations=999, random_state=0).pvalue < 0.01
     True
     """
-    test = KruskalWallisTest(
-        groups=groups,
-        sizes=sizes,
-        missing=missing,
-        missing_codes=missing_codes,
-        epsilon=epsilon,
-        n_simulations=n_simulations,
-        random_state=random_state,
-        budget=budget,
-    )
-    return test.fit(x, labels).result_
+    result: RankTestResult = _run(KruskalWallisTest, locals(), x, labels)
+    return result
 
 
 def ks_test(
@@ -201,19 +176,9 @@ def ks_test(
     >>> ks_test(x, labels, groups=("old", "new"), epsilon=1.0, n_simulations=999, random_state=0).pvalue < 0.01
     True
     """
+    given = locals()
     x, labels, groups = _two_samples(x, labels, groups)
-    test = KolmogorovSmirnovTest(
-        groups=groups,
-        sizes=sizes,
-        statistic=statistic,
-        missing=missing,
-        missing_codes=missing_codes,
-        epsilon=epsilon,
-        n_simulations=n_simulations,
-        random_state=random_state,
-        budget=budget,
-    )
-    result: DistributionTestResult = test.fit(x, labels).result_
+    result: DistributionTestResult = _run(KolmogorovSmirnovTest, given | {"groups": groups}, x, labels)
     return result
 
 
@@ -249,19 +214,14 @@ def goodness_of_fit(
     >>> goodness_of_fit(x, distribution="poisson", args=(2.0,), n_simulations=999, random_state=0).pvalue
     0.001
     """
-    test = GoodnessOfFitTest(
-        distribution=distribution,
-        args=args,
-        statistic=statistic,
-        missing=missing,
-        missing_codes=missing_codes,
-        epsilon=epsilon,
-        n_simulations=n_simulations,
-        random_state=random_state,
-        budget=budget,
-    )
-    result: DistributionTestResult = test.fit(x).result_
+    result: DistributionTestResult = _run(GoodnessOfFitTest, locals(), x)
     return result
+
+
+def _run(test: Any, given: dict[str, Any], x: Any, labels: Any = None) -> Any:
+    """Return the result of a test whose parameters are those of the caller by the same name."""
+    options = {name: given[name] for name in test().get_params() if name in given}
+    return test(**options).fit(x, labels).result_
 
 
 def _two_samples(x: Any, labels: Any, groups: Any) -> tuple[Any, Any, Any]:

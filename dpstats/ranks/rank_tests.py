@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 import numpy as np
@@ -25,19 +25,7 @@ from dpstats.inference.results import HasResult, HypothesisTest, Summary, about_
 from dpstats.privacy.budget import PrivacyBudget
 from dpstats.privacy.guarantee import PrivacyGuarantee
 from dpstats.privacy.plan import ReleasePlan
-from dpstats.privacy.stages import Stage
-from dpstats.ranks.statistics import (
-    MiddleRankSum,
-    all_rank_sums_sensitivity,
-    centered_rank_sums,
-    middle_rank_sum,
-    null_statistics,
-    pvalue,
-    rank_sum_sensitivity,
-    signed_rank_sensitivity,
-    signed_rank_sum,
-    superiority,
-)
+from dpstats.ranks.statistics import MiddleRankSum, RankSum, balanced, middle_rank_sum, superiority
 from dpstats.release.additive import Integers, additive_stages
 from dpstats.release.estimator import PrivateEstimator, parameters, plan_on_sample
 from dpstats.release.session import Released
@@ -121,27 +109,37 @@ class RankTestResult(HypothesisTest):
                 "The group sizes are private, so the p-value is for equal sizes and conservative for others. If the "
                 "sizes are public, declare them: unequal groups then have smaller p-values."
             )
-        if self.missing:
-            notes.append(self.missing)
-        notes += [SIMULATED] * self.privacy.simulated
-        about = ", ".join(significant(size, self.sizes_std) for size in self.released_sizes or ())
-        facts = [
-            ("Null hypothesis", self.null),
-            ("Alternative", self.alternative),
-            ("Rows", f"{self.n_samples:,} (public)"),
-            *([("Group sizes", f"{', '.join(map(str, self.sizes))} (public)")] if self.sizes else []),
-            *([("Group sizes", f"{about} (noise sd {significant(self.sizes_std)})")] if about else []),
-            ("Privacy", str(self.privacy)),
-        ]
         numbers = significant(self.statistic, self.noise_std), significant(self.noise_std)
         row = (self.test, *numbers, f"{self.pvalue:.4g}")
-        return Summary(f"Private {self.test}", facts, ["", "statistic", "noise sd", "p-value"], [row], notes)
+        columns = ["", "statistic", "noise sd", "p-value"]
+        return summarize(self, [("Alternative", self.alternative)], columns, row, notes)
+
+
+def summarize(
+    result: Any, facts: list[tuple[str, str]], columns: list[str], row: tuple[str, ...], notes: list[str]
+) -> Summary:
+    """Return the table of a test with the facts and the notes that rank tests and tests of distributions share."""
+    if result.sizes:
+        sizes = [f"{', '.join(map(str, result.sizes))} (public)"]
+    else:
+        about = ", ".join(significant(size, result.sizes_std) for size in result.released_sizes or ())
+        sizes = [f"{about} (noise sd {significant(result.sizes_std)})"] if about else []
+    facts = [
+        ("Null hypothesis", result.null),
+        *facts,
+        ("Rows", f"{result.n_samples:,} (public)"),
+        *[("Group sizes", text) for text in sizes],
+        ("Privacy", str(result.privacy)),
+    ]
+    notes = [*notes, *filter(None, [result.missing]), *[SIMULATED] * result.privacy.simulated]
+    return Summary(f"Private {result.test}", facts, columns, [row], notes)
 
 
 # Tests
 
 STATISTIC = "rank statistic"
-_MOST_ROWS = 10**9  # so that the sum of the ranks is below 2^63
+_MOST_ROWS = 10**9  # so that n times a number of rows, and the sum of the ranks, are below 2^63
+PUBLIC_SIZES = "the group of every row is public: one value is replaced, and stays in its group"
 _ALTERNATIVES = ["two-sided", "less", "greater"]
 
 
@@ -168,16 +166,21 @@ class RankPlan(ReleasePlan):
 
     def notes(self) -> list[str]:
         """Return remarks that the stages do not show."""
-        if not self.public_sizes:
-            return []
-        return ["the group of every row is public: one value is replaced, and stays in its group"]
+        return [PUBLIC_SIZES] * self.public_sizes
 
 
 @parameters
 class RankTest(HasResult[RankTestResult], PrivateEstimator[RankPlan], ABC):
-    """Base class of the rank tests: one integer with discrete Laplace noise, and its simulated null distribution."""
+    """Base class of the tests by order: integers with discrete Laplace noise, and their simulated null distribution.
+
+    The statistic of a plan (`_statistic_of`) states what is measured, its sensitivity and its p-value.
+    """
 
     _one_column = True
+    _released: ClassVar[str] = STATISTIC
+    _kind: ClassVar[str]
+    _name: ClassVar[str]
+    _null: ClassVar[str]
 
     n_simulations: int = 9999
     missing: str = "error"
@@ -186,47 +189,58 @@ class RankTest(HasResult[RankTestResult], PrivateEstimator[RankPlan], ABC):
     random_state: Any = None
     budget: PrivacyBudget | None = None
 
-    @abstractmethod
     def plan(self, n_samples: int, n_features: int = 1) -> RankPlan:
-        """Return the release plan of a fit on data of this size."""
+        """Return the release plan of a fit on data of this size.
 
-    @abstractmethod
-    def _describe_test(self) -> tuple[str, str, str, str]:
-        """Return the kind of statistic, the alternative, and the names of the test and of the null hypothesis."""
-
-    def _target(self, n_features: int) -> PrivacyGuarantee:
-        """Return the guarantee of a plan, and check the parameters that all tests share."""
+        Parameters
+        ----------
+        n_samples, n_features : int
+            Public sizes. The test needs one column.
+        """
+        n = check_integer("n_samples", n_samples, at_least=2, at_most=_MOST_ROWS)
+        statistic = self._statistic(n)
+        if self._policy() == "drop":
+            return plan_on_sample(self, n, n_features)
         if check_integer("n_features", n_features, at_least=1) != 1:
             raise refuse("n_features", given=n_features, allowed="1, because ranks need one column")
         check_simulations(self.n_simulations, at_least=99)
-        return PrivacyGuarantee(check_real("epsilon", self.epsilon, above=0))
-
-    def _planned(
-        self,
-        n: int,
-        n_features: int,
-        sensitivity: int,
-        sizes: tuple[int, ...],
-        public: bool,
-        numbers: int = 1,
-    ) -> RankPlan:
-        guarantee = self._target(n_features)
+        guarantee = PrivacyGuarantee(self._checked_epsilon())
         # Laplace noise uses the l1 sensitivity only, so the sum of squares has no role.
-        item = Integers(STATISTIC, numbers, 0.5, sensitivity, sensitivity)
-        return RankPlan(additive_stages([item], guarantee.epsilon, 0.0), guarantee, n, 1, sizes, public)
-
-    def _prepare(self, plan: RankPlan) -> RankPlan:
-        self._null(plan)  # simulate now, and store
+        moved = statistic.sensitivity
+        item = Integers(self._released, 1 + bool(statistic.per_row), self._spacing(statistic), moved, moved)
+        plan: RankPlan = self._plan_of(statistic, additive_stages([item], guarantee.epsilon, 0.0), guarantee)
         return plan
 
-    def _null(self, plan: RankPlan) -> Any:
-        (stage,) = plan.stages
-        assert isinstance(stage, Stage)
-        return null_statistics(self._describe_test()[0], plan.sizes, stage.scale_steps, self.n_simulations)
+    def _plan_of(self, statistic: Any, stages: tuple[Any, ...], guarantee: PrivacyGuarantee) -> Any:
+        middle = statistic if isinstance(statistic, MiddleRankSum) else None
+        sizes = balanced(statistic.rows, 2) if middle else statistic.sizes
+        return RankPlan(
+            stages, guarantee, statistic.rows, 1, sizes, not middle and statistic.public, middle=middle
+        )
 
-    def _pvalue(self, half_ranks: Any, plan: RankPlan) -> float:
-        kind, alternative, *_ = self._describe_test()
-        return pvalue(self._null(plan), float(half_ranks[0]), alternative if kind != "groups" else "greater")
+    @abstractmethod
+    def _statistic(self, n: int) -> Any:
+        """Return the statistic of n rows, and check the parameters of the test."""
+
+    def _checked_epsilon(self) -> float:
+        return check_real("epsilon", self.epsilon, above=0)
+
+    def _statistic_of(self, plan: Any) -> Any:
+        return plan.middle or RankSum(self._kind, plan.n_samples, plan.sizes, plan.public_sizes)
+
+    def _spacing(self, statistic: Any) -> float:
+        """Return the length of a step."""
+        return 0.5
+
+    def _noise_std(self, plan: Any) -> float:
+        """Return the standard deviation of the noise, in steps."""
+        return 2 * float(np.asarray(plan.noise(STATISTIC).std))
+
+    def _prepare(self, plan: RankPlan) -> RankPlan:
+        statistic = self._statistic_of(plan)
+        if isinstance(statistic, RankSum):
+            statistic.simulate(noise_of(plan), self.n_simulations)  # now, and stored
+        return plan
 
     def _values(self, rows: Rows) -> tuple[np.ndarray, Any]:
         """Return the finite numbers of one column, and the codes of their groups if there are any."""
@@ -235,27 +249,50 @@ class RankTest(HasResult[RankTestResult], PrivateEstimator[RankPlan], ABC):
             raise refuse_data("X", got="at least one NaN or infinite entry", allowed="finite")
         return table.X[:, 0], table.groups
 
+    def _describe_null(self) -> str:
+        return self._null
+
     def _describe_undeclared(self, plan: RankPlan) -> str:
         """Return the treatment of rows with an undeclared label as text; "" if they raise an error."""
         return ""
 
     def _report(self, released: Released, plan: RankPlan) -> None:
-        _, alternative, name, null = self._describe_test()
-        self.statistic_ = float(released[STATISTIC][0])
-        self.pvalue_ = self._pvalue(2 * released[STATISTIC], plan)
+        statistic, std = self._statistic_of(plan), self._noise_std(plan)
+        steps = np.rint(released[self._released] / self._spacing(statistic))
+        self.statistic_ = float(released[self._released][0])
+        sizes, sizes_std = None, 0.0
+        if statistic.per_row:
+            first = float(steps[1]) / statistic.per_row
+            sizes, sizes_std = (first, plan.n_samples - first), std / statistic.per_row
+        shared = {
+            "null": self._describe_null(),
+            "n_samples": plan.n_samples,
+            "sizes": (plan.sizes or None) if plan.public_sizes else None,
+            "noise_std": std * self._spacing(statistic),
+            "privacy": self.privacy_,
+            "n_simulations": self.n_simulations,
+            "missing": " ".join(filter(None, (about_missing(plan.missing), self._describe_undeclared(plan)))),
+            "released_sizes": sizes,
+            "sizes_std": sizes_std,
+        }
+        self._conclude(statistic, steps, plan, shared)
+
+    def _conclude(self, statistic: Any, steps: Any, plan: RankPlan, shared: dict[str, Any]) -> None:
+        """Set the p-value and the result by the released integers, and by what all results have."""
+        alternative = getattr(self, "alternative", "groups differ")
+        self.pvalue_ = statistic.pvalue(steps, noise_of(plan), alternative, self.n_simulations)
         self.result_ = RankTestResult(
-            name,
-            self.statistic_,
-            self.pvalue_,
-            alternative,
-            null,
-            plan.n_samples,
-            plan.sizes if plan.public_sizes else None,
-            float(np.asarray(plan.noise(STATISTIC).std)),
-            self.privacy_,
-            self.n_simulations,
-            " ".join(filter(None, (about_missing(plan.missing), self._describe_undeclared(plan)))),
+            test=self._name,
+            statistic=self.statistic_,
+            pvalue=self.pvalue_,
+            alternative=alternative,
+            **shared,
         )
+
+
+def noise_of(plan: ReleasePlan) -> CountNoise:
+    """Return the noise of the released numbers of a plan, in steps."""
+    return CountNoise("laplace", plan.additive[-1].scale_steps)
 
 
 @parameters
@@ -321,27 +358,18 @@ class SignedRankTest(RankTest):
     0.0001
     """
 
+    _kind = "signed"
+    _name = "Signed-rank test"
+    _null = "differences are symmetric about 0"
+
     alternative: str = "two-sided"
 
-    def plan(self, n_samples: int, n_features: int = 1) -> RankPlan:
-        """Return the release plan of a fit on data of this size.
-
-        Parameters
-        ----------
-        n_samples, n_features : int
-            Public sizes. A rank test needs one column.
-        """
-        n = check_integer("n_samples", n_samples, at_least=2, at_most=_MOST_ROWS)
+    def _statistic(self, n: int) -> RankSum:
         check_choice("alternative", self.alternative, _ALTERNATIVES)
-        if self._policy() == "drop":
-            return plan_on_sample(self, n, n_features)
-        return self._planned(n, n_features, signed_rank_sensitivity(n), (n,), False)
-
-    def _describe_test(self) -> tuple[str, str, str, str]:
-        return "signed", self.alternative, "Signed-rank test", "differences are symmetric about 0"
+        return RankSum("signed", n, (n,))
 
     def _read(self, rows: Rows, plan: RankPlan) -> Mapping[str, Any]:
-        return {STATISTIC: np.array([signed_rank_sum(self._values(rows)[0])])}
+        return {STATISTIC: self._statistic_of(plan).measure(self._values(rows)[0])}
 
 
 @parameters
@@ -351,12 +379,11 @@ class GroupRankTest(RankTest):
     groups: Any = None
     sizes: Any = None
 
-    def _declared(self, n_samples: Any) -> tuple[int, int, tuple[int, ...] | None]:
-        """Return n, the number of groups, and their sizes if these are public."""
-        n = check_integer("n_samples", n_samples, at_least=2, at_most=_MOST_ROWS)
+    def _declared(self, n: int) -> tuple[int, tuple[int, ...] | None]:
+        """Return the number of groups, and their sizes if these are public."""
         count = len(self._kinds())
         if self.sizes is None:
-            return n, count, None
+            return count, None
         if self._policy() == "drop":
             raise refuse(
                 "sizes",
@@ -374,7 +401,7 @@ class GroupRankTest(RankTest):
         )
         if sum(sizes) != n:
             raise refuse("sizes", given=given, allowed=allowed)
-        return n, count, sizes
+        return count, sizes
 
     def _kinds(self) -> Categories:
         if self.groups is None:
@@ -399,6 +426,9 @@ class GroupRankTest(RankTest):
         if plan.public_sizes and tuple(np.bincount(codes, minlength=len(plan.sizes))) != plan.sizes:
             raise refuse_data("y", allowed=f"have the public sizes that were declared, {plan.sizes}")
         return values, codes
+
+    def _read(self, rows: Rows, plan: RankPlan) -> Any:
+        return {STATISTIC: self._statistic_of(plan).measure(*self._grouped(rows, plan))}
 
 
 @parameters
@@ -489,32 +519,24 @@ class MannWhitneyTest(GroupRankTest):
     True
     """
 
+    _kind = "two groups"
+    _name = "Mann-Whitney test"
+    _null = "values have the same distribution in both groups"
+
     alternative: str = "two-sided"
     smaller_fraction: float = 0.5
 
-    def plan(self, n_samples: int, n_features: int = 1) -> RankPlan:
-        """Return the release plan of a fit on data of this size.
-
-        Parameters
-        ----------
-        n_samples, n_features : int
-            Public sizes. A rank test needs one column.
-        """
-        n, count, sizes = self._declared(n_samples)
+    def _statistic(self, n: int) -> Any:
+        count, sizes = self._declared(n)
         check_choice("alternative", self.alternative, _ALTERNATIVES)
         fraction = check_real("smaller_fraction", self.smaller_fraction, above=0, at_most=0.5)
         if count != 2:
             raise refuse(
                 "groups", given=count, allowed="two labels", remedy="For more, use KruskalWallisTest."
             )
-        if self._policy() == "drop":
-            return plan_on_sample(self, n, n_features)
         if sizes is not None:
-            return self._planned(n, n_features, rank_sum_sensitivity(sizes), sizes, True)
-        middle = middle_rank_sum(n, check_real("epsilon", self.epsilon, above=0), fraction)
-        numbers = 1 + bool(middle.per_row)
-        plan = self._planned(n, n_features, middle.sensitivity, balanced(n, 2), False, numbers)
-        return replace(plan, middle=middle)
+            return RankSum("two groups", n, sizes, True)
+        return middle_rank_sum(n, self._checked_epsilon(), fraction)
 
     def superiority(self) -> Estimates:
         """Return the probability that a value of the first group exceeds a value of the second, with an interval.
@@ -534,37 +556,9 @@ class MannWhitneyTest(GroupRankTest):
             self.statistic_, sizes, self.result_.noise_std, (first, second), self.privacy_.simulated
         )
 
-    def _describe_test(self) -> tuple[str, str, str, str]:
-        return (
-            "two groups",
-            self.alternative,
-            "Mann-Whitney test",
-            "values have the same distribution in both groups",
-        )
-
-    def _read(self, rows: Rows, plan: RankPlan) -> Mapping[str, Any]:
-        values, codes = self._grouped(rows, plan)
-        if plan.middle is None:
-            return {STATISTIC: centered_rank_sums(values, codes, 2)[:1]}
-        return {STATISTIC: plan.middle.measure(values, codes)}
-
-    def _prepare(self, plan: RankPlan) -> RankPlan:
-        return super()._prepare(plan) if plan.middle is None else plan
-
-    def _pvalue(self, half_ranks: Any, plan: RankPlan) -> float:
-        if plan.middle is None:
-            return super()._pvalue(half_ranks, plan)
-        noise = CountNoise("laplace", plan.additive[-1].scale_steps)
-        return plan.middle.pvalue(half_ranks, noise, self.alternative, self.n_simulations)
-
-    def _report(self, released: Released, plan: RankPlan) -> None:
-        super()._report(released, plan)
-        self.released_sizes_ = None
-        if plan.middle is not None and plan.middle.per_row:
-            first = 2 * float(released[STATISTIC][1]) / plan.middle.per_row
-            std = 2 * self.result_.noise_std / plan.middle.per_row
-            self.released_sizes_ = first, plan.n_samples - first
-            self.result_ = replace(self.result_, released_sizes=self.released_sizes_, sizes_std=std)
+    def _conclude(self, statistic: Any, steps: Any, plan: RankPlan, shared: dict[str, Any]) -> None:
+        super()._conclude(statistic, steps, plan, shared)
+        self.released_sizes_ = self.result_.released_sizes
 
 
 @parameters
@@ -634,35 +628,12 @@ class KruskalWallisTest(GroupRankTest):
     0.0001
     """
 
-    def plan(self, n_samples: int, n_features: int = 1) -> RankPlan:
-        """Return the release plan of a fit on data of this size.
+    _kind = "groups"
+    _name = "Kruskal-Wallis test"
+    _null = "values have the same distribution in all groups"
 
-        Parameters
-        ----------
-        n_samples, n_features : int
-            Public sizes. A rank test needs one column.
-        """
-        n, count, sizes = self._declared(n_samples)
+    def _statistic(self, n: int) -> RankSum:
+        count, sizes = self._declared(n)
         if count < 2:
             raise refuse("groups", given=count, allowed="two labels or more")
-        if self._policy() == "drop":
-            return plan_on_sample(self, n, n_features)
-        moved = all_rank_sums_sensitivity(n, sizes)
-        return self._planned(n, n_features, moved, sizes or balanced(n, count), sizes is not None)
-
-    def _describe_test(self) -> tuple[str, str, str, str]:
-        return (
-            "groups",
-            "groups differ",
-            "Kruskal-Wallis test",
-            "values have the same distribution in all groups",
-        )
-
-    def _read(self, rows: Rows, plan: RankPlan) -> Mapping[str, Any]:
-        sums = centered_rank_sums(*self._grouped(rows, plan), len(plan.sizes))
-        return {STATISTIC: np.abs(sums).sum(keepdims=True)}
-
-
-def balanced(n: int, count: int) -> tuple[int, ...]:
-    """Return sizes that are as equal as possible."""
-    return tuple(n // count + (j < n % count) for j in range(count))
+        return RankSum("groups", n, sizes or balanced(n, count), sizes is not None)

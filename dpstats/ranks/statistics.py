@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -158,6 +158,59 @@ def pvalue(null: Numbers, observed: float, alternative: str) -> float:
     else:
         extreme = null >= observed if alternative == "greater" else null <= observed
     return float((1 + extreme.sum()) / (null.size + 1))
+
+
+def balanced(n: int, count: int) -> tuple[int, ...]:
+    """Return sizes that are as equal as possible."""
+    return tuple(n // count + (j < n % count) for j in range(count))
+
+
+@dataclass(frozen=True)
+class RankSum:
+    """A rank statistic of one sample, or of groups with public sizes or with sizes that are taken as equal.
+
+    Attributes
+    ----------
+    kind : {"signed", "two groups", "groups"}
+        The sum of the signed ranks; the centered rank sum of the first of two groups; the sum of all absolute ones.
+    rows : int
+        Public number of rows, n.
+    sizes : tuple of int
+        Sizes of the groups, or of the sample: public, or as equal as possible.
+    public : bool, default=False
+        Whether they are those of the data. Two groups need them.
+    """
+
+    kind: str
+    rows: int
+    sizes: tuple[int, ...]
+    public: bool = False
+    per_row: ClassVar[int] = 0
+
+    @property
+    def sensitivity(self) -> int:
+        """Sensitivity in half ranks."""
+        if self.kind == "signed":
+            return signed_rank_sensitivity(self.rows)
+        if self.kind == "groups":
+            return all_rank_sums_sensitivity(self.rows, self.sizes if self.public else None)
+        return rank_sum_sensitivity(self.sizes)
+
+    def measure(self, values: NDArray[np.float64], codes: Any = None) -> NDArray[np.int64]:
+        """Return twice the statistic of values and the codes of their groups."""
+        if self.kind == "signed":
+            return np.array([signed_rank_sum(values)])
+        sums = centered_rank_sums(values, codes, len(self.sizes))
+        return sums[:1] if self.kind == "two groups" else np.abs(sums).sum(keepdims=True)
+
+    def simulate(self, noise: CountNoise, size: int) -> Numbers:
+        """Return draws of the released statistic under the null hypothesis, in half ranks. They are stored."""
+        return null_statistics(self.kind, self.sizes, noise.scale, size)
+
+    def pvalue(self, released: Numbers, noise: CountNoise, alternative: str, size: int) -> float:
+        """Return the p-value of released half ranks. The statistic of several groups is large if they differ."""
+        side = "greater" if self.kind == "groups" else alternative
+        return pvalue(self.simulate(noise, size), float(released[0]), side)
 
 
 # Two groups with private sizes: their rank sum, their sizes at no further cost, and the p-value of both

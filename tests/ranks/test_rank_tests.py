@@ -13,7 +13,7 @@ from scipy.stats import mannwhitneyu
 from dpstats.errors import BudgetExceeded, InvalidData, InvalidParameter
 from dpstats.privacy import PrivacyBudget
 from dpstats.ranks import KruskalWallisTest, MannWhitneyTest, SignedRankTest
-from dpstats.ranks.rank_tests import balanced
+from dpstats.ranks.statistics import balanced
 
 Rows = Callable[[np.random.Generator], tuple[Any, ...]]
 
