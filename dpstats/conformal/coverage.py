@@ -228,33 +228,18 @@ def conformal_plan(
     model: str,
 ) -> ConformalPlan:
     """Return the plan of one private score, or of one in each group."""
-    if points is not None:
-        return _plan_points(n, d, alpha, epsilon, thresholds, points, groups, training, model)
-    low, high, by_ratio = thresholds
-    span = math.log(high / low) if by_ratio else _LINEAR_SPAN
-    own = n / max(len(groups), 1)
+    if points is None:
+        low, high, by_ratio = thresholds
+        span = math.log(high / low) if by_ratio else _LINEAR_SPAN
+        own = n / max(len(groups), 1)
 
-    def widening(count: int) -> float:
-        # Scores are rounded up to a point, and the rank is higher by the price. Too few rows have no rank.
-        price = price_in_rows(epsilon, count)
-        rounding = span / (2 * (count - 1))
-        return rounding + _TAIL * price / (alpha * (own + 1)) + 10 * (price > alpha * (own + 1))
+        def widening(count: int) -> float:
+            # Scores are rounded up to a point, and the rank is higher by the price. Too few rows have no rank.
+            price = price_in_rows(epsilon, count)
+            rounding = span / (2 * (count - 1))
+            return rounding + _TAIL * price / (alpha * (own + 1)) + 10 * (price > alpha * (own + 1))
 
-    best = min(_POINTS, key=widening)
-    return _plan_points(n, d, alpha, epsilon, thresholds, best, groups, training, model)
-
-
-def _plan_points(
-    n: int,
-    d: int,
-    alpha: float,
-    epsilon: float,
-    thresholds: tuple[float, float, bool],
-    points: int,
-    groups: tuple[Any, ...],
-    training: str,
-    model: str,
-) -> ConformalPlan:
+        points = min(_POINTS, key=widening)
     facts = (alpha, thresholds, points)
     if groups:
         stages, price, rule = _group_stages(alpha, epsilon, points, groups)
