@@ -19,10 +19,9 @@ from dpstats.cli.doctor import add_demo, add_doctor, add_simulate
 from dpstats.cli.groups import GROUP_MEANS, HISTOGRAM, KS, SURVIVAL, TABLE
 from dpstats.cli.mean import BOUNDS, MEAN, PROPORTION, QUANTILE, SPARSE_MEAN
 from dpstats.cli.options import Parser, defer, in_options, join_lists, one_line
-from dpstats.cli.output import EXITS, as_json, epilog, keep_apart, status_of, tell, tell_error
+from dpstats.cli.output import EXITS, as_json, epilog, json_schema, keep_apart, status_of, tell, tell_error
 from dpstats.cli.regress import IDENTITY_TEST, REGRESS, STATISTIC
 from dpstats.cli.release import ReleaseCommand, add_plans
-from dpstats.cli.schema import json_schema
 from dpstats.cli.sql import add_sql
 from dpstats.errors import DPStatsError
 from dpstats.release.charges import state_charges

@@ -9,17 +9,9 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from dpstats.cli.options import (
-    QUIET,
-    InputTable,
-    add_options,
-    add_output,
-    add_plot,
-    add_table,
-    check_plot,
-    given,
-)
+from dpstats.cli.options import QUIET, add_options, add_output, add_plot, check_plot, given
 from dpstats.cli.output import VIOLATION, KeptResult, KeptResults, as_json, epilog, opened, output, tell
+from dpstats.cli.tables import InputTable, add_table
 from dpstats.errors import InvalidData, refuse
 
 if TYPE_CHECKING:

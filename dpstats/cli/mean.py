@@ -5,17 +5,9 @@ from __future__ import annotations
 import argparse
 from typing import Any
 
-from dpstats.cli.options import (
-    InputTable,
-    check_ends,
-    check_one,
-    given,
-    numbers_of,
-    per_column,
-    read_rows,
-    refuse_both,
-)
+from dpstats.cli.options import check_ends, check_one, given, numbers_of, per_column, refuse_both
 from dpstats.cli.release import ErrorTarget, ReleaseCommand, estimates, private_size
+from dpstats.cli.tables import InputTable, read_rows
 from dpstats.errors import refuse
 
 

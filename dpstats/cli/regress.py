@@ -11,7 +11,6 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from dpstats.cli.options import (
-    InputTable,
     Pair,
     add_options,
     bounds_of,
@@ -20,12 +19,11 @@ from dpstats.cli.options import (
     given,
     levels_of,
     per_column,
-    read_rows,
-    reading,
     refuse_both,
 )
 from dpstats.cli.output import shows_progress
 from dpstats.cli.release import PowerTarget, ReleaseCommand
+from dpstats.cli.tables import InputTable, read_rows, reading
 from dpstats.errors import InvalidParameter, refuse, show
 
 if TYPE_CHECKING:

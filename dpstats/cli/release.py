@@ -12,25 +12,20 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from dpstats.cli.options import (
-    InputTable,
     add_options,
     add_output,
     add_plot,
     add_privacy,
-    add_table,
-    add_unit,
     check_plot,
     given,
     in_options,
-    missing_words,
     per_column,
-    read_rows,
     refuse_both,
     spell_notes,
     split_list,
-    text_format,
 )
 from dpstats.cli.output import epilog, notice, opened, output, until_delivered
+from dpstats.cli.tables import InputTable, add_table, add_unit, missing_words, read_rows, text_format
 from dpstats.errors import BudgetExceeded, InvalidData, InvalidParameter, LedgerError, refuse, show
 
 if TYPE_CHECKING:

@@ -37,7 +37,7 @@ from dpstats.ranks.distribution_statistics import (
     pvalue,
     two_samples,
 )
-from dpstats.ranks.rank_tests import PUBLIC_SIZES, GroupRankTest, RankTest, noise_of, summarize
+from dpstats.ranks.rank_tests import PUBLIC_SIZES, GroupRankTest, RankTest, laplace_noise, summarize
 from dpstats.ranks.statistics import PUBLIC_SEED
 from dpstats.release.estimator import parameters
 from dpstats.release.session import Session
@@ -168,7 +168,7 @@ class DistributionPlan(ReleasePlan):
     @property
     def statistic_noise(self) -> CountNoise:
         """Noise of the released numbers, in steps."""
-        return noise_of(self)
+        return laplace_noise(self)
 
     def notes(self) -> list[str]:
         """Return remarks that the stages do not show."""
@@ -200,21 +200,21 @@ class _DistributionTest(RankTest):
         """
         return super().plan(n_samples, n_features)
 
-    def _plan_of(self, statistic: Any, stages: tuple[Any, ...], guarantee: PrivacyGuarantee) -> Any:
+    def _make_plan(self, statistic: Any, stages: tuple[Any, ...], guarantee: PrivacyGuarantee) -> Any:
         before = (Shuffle(TIES, statistic.rows),) if self._has_ties() else ()
         return DistributionPlan((*before, *stages), guarantee, statistic.rows, 1, statistic)
 
     def _has_ties(self) -> bool:
         return True
 
-    def _statistic_of(self, plan: Any) -> Any:
+    def _find_statistic(self, plan: Any) -> Any:
         return plan.statistic
 
     def _spacing(self, statistic: Any) -> float:
         return statistic.spacing  # type: ignore[no-any-return]
 
     def _noise_std(self, plan: Any) -> float:
-        return noise_of(plan).std
+        return laplace_noise(plan).std
 
     def _prepare(self, plan: Any) -> Any:
         # Simulate now, and store.

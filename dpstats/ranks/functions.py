@@ -219,7 +219,7 @@ def goodness_of_fit(
 
 
 def _run(test: Any, given: dict[str, Any], x: Any, labels: Any = None) -> Any:
-    """Return the result of a test whose parameters are those of the caller by the same name."""
+    """Return the result of a test. It gets the arguments of the caller by their names."""
     options = {name: given[name] for name in test().get_params() if name in given}
     return test(**options).fit(x, labels).result_
 

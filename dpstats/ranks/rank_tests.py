@@ -173,7 +173,7 @@ class RankPlan(ReleasePlan):
 class RankTest(HasResult[RankTestResult], PrivateEstimator[RankPlan], ABC):
     """Base class of the tests by order: integers with discrete Laplace noise, and their simulated null distribution.
 
-    The statistic of a plan (`_statistic_of`) states what is measured, its sensitivity and its p-value.
+    The statistic of a plan (`_find_statistic`) has the measured integers, the sensitivity and the p-value.
     """
 
     _one_column = True
@@ -208,10 +208,12 @@ class RankTest(HasResult[RankTestResult], PrivateEstimator[RankPlan], ABC):
         # Laplace noise uses the l1 sensitivity only, so the sum of squares has no role.
         moved = statistic.sensitivity
         item = Integers(self._released, 1 + bool(statistic.per_row), self._spacing(statistic), moved, moved)
-        plan: RankPlan = self._plan_of(statistic, additive_stages([item], guarantee.epsilon, 0.0), guarantee)
+        plan: RankPlan = self._make_plan(
+            statistic, additive_stages([item], guarantee.epsilon, 0.0), guarantee
+        )
         return plan
 
-    def _plan_of(self, statistic: Any, stages: tuple[Any, ...], guarantee: PrivacyGuarantee) -> Any:
+    def _make_plan(self, statistic: Any, stages: tuple[Any, ...], guarantee: PrivacyGuarantee) -> Any:
         middle = statistic if isinstance(statistic, MiddleRankSum) else None
         sizes = balanced(statistic.rows, 2) if middle else statistic.sizes
         return RankPlan(
@@ -225,7 +227,7 @@ class RankTest(HasResult[RankTestResult], PrivateEstimator[RankPlan], ABC):
     def _checked_epsilon(self) -> float:
         return check_real("epsilon", self.epsilon, above=0)
 
-    def _statistic_of(self, plan: Any) -> Any:
+    def _find_statistic(self, plan: Any) -> Any:
         return plan.middle or RankSum(self._kind, plan.n_samples, plan.sizes, plan.public_sizes)
 
     def _spacing(self, statistic: Any) -> float:
@@ -237,9 +239,9 @@ class RankTest(HasResult[RankTestResult], PrivateEstimator[RankPlan], ABC):
         return 2 * float(np.asarray(plan.noise(STATISTIC).std))
 
     def _prepare(self, plan: RankPlan) -> RankPlan:
-        statistic = self._statistic_of(plan)
+        statistic = self._find_statistic(plan)
         if isinstance(statistic, RankSum):
-            statistic.simulate(noise_of(plan), self.n_simulations)  # now, and stored
+            statistic.simulate(laplace_noise(plan), self.n_simulations)  # now, and stored
         return plan
 
     def _values(self, rows: Rows) -> tuple[np.ndarray, Any]:
@@ -257,7 +259,7 @@ class RankTest(HasResult[RankTestResult], PrivateEstimator[RankPlan], ABC):
         return ""
 
     def _report(self, released: Released, plan: RankPlan) -> None:
-        statistic, std = self._statistic_of(plan), self._noise_std(plan)
+        statistic, std = self._find_statistic(plan), self._noise_std(plan)
         steps = np.rint(released[self._released] / self._spacing(statistic))
         self.statistic_ = float(released[self._released][0])
         sizes, sizes_std = None, 0.0
@@ -278,9 +280,9 @@ class RankTest(HasResult[RankTestResult], PrivateEstimator[RankPlan], ABC):
         self._conclude(statistic, steps, plan, shared)
 
     def _conclude(self, statistic: Any, steps: Any, plan: RankPlan, shared: dict[str, Any]) -> None:
-        """Set the p-value and the result by the released integers, and by what all results have."""
+        """Set the p-value and the result by the released integers and the shared attributes."""
         alternative = getattr(self, "alternative", "groups differ")
-        self.pvalue_ = statistic.pvalue(steps, noise_of(plan), alternative, self.n_simulations)
+        self.pvalue_ = statistic.pvalue(steps, laplace_noise(plan), alternative, self.n_simulations)
         self.result_ = RankTestResult(
             test=self._name,
             statistic=self.statistic_,
@@ -290,7 +292,7 @@ class RankTest(HasResult[RankTestResult], PrivateEstimator[RankPlan], ABC):
         )
 
 
-def noise_of(plan: ReleasePlan) -> CountNoise:
+def laplace_noise(plan: ReleasePlan) -> CountNoise:
     """Return the noise of the released numbers of a plan, in steps."""
     return CountNoise("laplace", plan.additive[-1].scale_steps)
 
@@ -369,7 +371,7 @@ class SignedRankTest(RankTest):
         return RankSum("signed", n, (n,))
 
     def _read(self, rows: Rows, plan: RankPlan) -> Mapping[str, Any]:
-        return {STATISTIC: self._statistic_of(plan).measure(self._values(rows)[0])}
+        return {STATISTIC: self._find_statistic(plan).measure(self._values(rows)[0])}
 
 
 @parameters
@@ -428,7 +430,7 @@ class GroupRankTest(RankTest):
         return values, codes
 
     def _read(self, rows: Rows, plan: RankPlan) -> Any:
-        return {STATISTIC: self._statistic_of(plan).measure(*self._grouped(rows, plan))}
+        return {STATISTIC: self._find_statistic(plan).measure(*self._grouped(rows, plan))}
 
 
 @parameters

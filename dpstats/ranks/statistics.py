@@ -167,7 +167,7 @@ def balanced(n: int, count: int) -> tuple[int, ...]:
 
 @dataclass(frozen=True)
 class RankSum:
-    """A rank statistic of one sample, or of groups with public sizes or with sizes that are taken as equal.
+    """A rank statistic of one sample, or of groups with public or equal sizes.
 
     Attributes
     ----------
@@ -178,7 +178,7 @@ class RankSum:
     sizes : tuple of int
         Sizes of the groups, or of the sample: public, or as equal as possible.
     public : bool, default=False
-        Whether they are those of the data. Two groups need them.
+        Whether the sizes are public. Two groups need public sizes.
     """
 
     kind: str

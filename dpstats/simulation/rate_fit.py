@@ -17,15 +17,19 @@ from dpstats.inference.results import ConfidenceInterval, Summary
 from dpstats.simulation.cell_fits import (
     FEWEST_DEGREES,
     MISFIT,
+    BrokenLine,
     CellFit,
     Cells,
+    PowerSum,
     Vector,
+    bent,
+    fit_broken_line,
     fit_cells,
+    fit_power_sum,
     line_model,
     score_interval,
 )
 from dpstats.simulation.formula_fit import FormulaFit, check_terms, fit_formula, percent
-from dpstats.simulation.regimes import BrokenLine, PowerSum, bent, fit_broken_line, fit_power_sum
 from dpstats.simulation.table import (
     FINITE_SIZE,
     NOT_REPRODUCED,
