@@ -25,9 +25,7 @@ import math
 from collections.abc import Callable, Iterable, Mapping
 
 
-def probability_bounds(
-    counts: Any, trials: int, confidence: float
-) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+def probability_bounds(counts: Any, trials: int, confidence: float) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Return lower and upper one-sided Clopper-Pearson bounds, each at ``confidence``."""
     counts = np.asarray(counts)
     tail = 1 - confidence
@@ -38,9 +36,7 @@ def probability_bounds(
     return lower, upper
 
 
-def wilson_bounds(
-    counts: Any, trials: int, confidence: float
-) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+def wilson_bounds(counts: Any, trials: int, confidence: float) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Return Wilson's score bounds: fast and close to Clopper and Pearson's, but not guaranteed."""
     z2 = float(ndtri(confidence)) ** 2 / trials
     share = np.asarray(counts) / trials
@@ -78,8 +74,7 @@ def epsilon_lower_bound(
     """
     trials = check_integer("trials", trials, at_least=1)
     counts, other_counts = (
-        _check_counts(name, given, trials)
-        for name, given in (("counts", counts), ("other_counts", other_counts))
+        _check_counts(name, given, trials) for name, given in (("counts", counts), ("other_counts", other_counts))
     )
     delta = check_real("delta", delta, at_least=0, below=1)
     each = (1 + check_real("confidence", confidence, above=0, below=1)) / 2
@@ -326,10 +321,7 @@ def _draw_attack(result: AuditResult, axis: Axes, **style: Any) -> Any:
     name = f"claimed: epsilon = {claim.epsilon:.4g}"
     axis.plot(errors, curve, color="black", lw=1.2, label=f"{name}, delta = {claim.delta:.3g}")
     axis.plot([0, 1], [1, 0], color="0.6", lw=1, ls="--", label="perfect privacy")
-    for chosen, color, label in (
-        (~below, ESTIMATE, "attack"),
-        (below, REFERENCE, "attack, below the claim"),
-    ):
+    for chosen, color, label in ((~below, ESTIMATE, "attack"), (below, REFERENCE, "attack, below the claim")):
         if not np.any(chosen):
             continue
         spread = [
@@ -357,8 +349,7 @@ def _extract_curve(result: AuditResult) -> tuple[str, Any] | None:
     if not result.curve:
         return None
     words = (
-        "Left, the errors of the attack against the curve of the claim; right, the epsilon that each "
-        "threshold proves."
+        "Left, the errors of the attack against the curve of the claim; right, the epsilon that each threshold proves."
     )
     return words, plot_audit(result)
 
@@ -528,9 +519,7 @@ def _check_distribution(name: str, values: Any) -> NDArray[np.float64]:
     converted = attempt(lambda: np.asarray(values, dtype=np.float64), Exception)
     law = np.array(np.nan) if converted is None else converted
     if law.ndim != 1 or not np.all(law >= 0) or not abs(math.fsum(law.tolist()) - 1) <= _SUM:
-        raise refuse(
-            name, given=values, allowed=f"a vector of probabilities, at least 0 and with sum 1 (to {_SUM:g})"
-        )
+        raise refuse(name, given=values, allowed=f"a vector of probabilities, at least 0 and with sum 1 (to {_SUM:g})")
     return law
 
 

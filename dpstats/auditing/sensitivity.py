@@ -70,9 +70,7 @@ def _rows(data: Any) -> int | None:
         return None
 
 
-def check_neighbors(
-    dataset: Any, neighbor: Any, most: int, *, counts: bool = False, added: bool = False
-) -> None:
+def check_neighbors(dataset: Any, neighbor: Any, most: int, *, counts: bool = False, added: bool = False) -> None:
     """Raise an error for tables (or histograms, if they are counts) that are visibly not neighbors.
 
     If rows are ``added`` or removed, the tables have different numbers of rows.
@@ -83,9 +81,7 @@ def check_neighbors(
         return
     if first.shape[1:] != second.shape[1:] or (not added and len(first) != len(second)):
         raise refuse(
-            "neighbor",
-            got=f"{second.shape}",
-            allowed=f"have as many rows and columns as dataset, {first.shape}",
+            "neighbor", got=f"{second.shape}", allowed=f"have as many rows and columns as dataset, {first.shape}"
         )
     if counts:
         try:
@@ -100,15 +96,11 @@ def check_neighbors(
 
 def _check_distance(apart: Any, most: int) -> None:
     if apart > most:
-        raise refuse(
-            "neighbor", got=f"{apart}", allowed=f"not differ from dataset in more than rows_apart={most} rows"
-        )
+        raise refuse("neighbor", got=f"{apart}", allowed=f"not differ from dataset in more than rows_apart={most} rows")
 
 
 def _table(data: Any) -> np.ndarray[Any, Any]:
-    return np.column_stack(
-        [np.asarray(part).reshape(len(part), -1).astype(object) for part in split_parts(data)]
-    )
+    return np.column_stack([np.asarray(part).reshape(len(part), -1).astype(object) for part in split_parts(data)])
 
 
 def _value(item: Any) -> Any:
@@ -317,9 +309,7 @@ def fit_copy(estimator: Any, data: Any, witness: Witness) -> dict[str, Any]:
 def fit(estimator: Any, data: Any, witness: Witness) -> Any:
     """Return a copy of an estimator, fitted with a witness."""
     if not {"random_state", "budget"} <= estimator.get_params(deep=False).keys():
-        raise refuse(
-            "release", given=estimator, allowed="an estimator of dpstats, or a callable that uses one"
-        )
+        raise refuse("release", given=estimator, allowed="an estimator of dpstats, or a callable that uses one")
     made = copy.copy(estimator)
     made.set_params(random_state=None, budget=None)
     made = _copy_data(made).set_params(random_state=witness)
@@ -528,9 +518,9 @@ def check_sensitivity(
         relation = parse_neighbors(getattr(release, "neighbors", "replace_one"))
         added = relation is Neighbors.ADD_OR_REMOVE_ONE
         check_neighbors(dataset, neighbor, rows_apart, counts=counts, added=added)
-    return Replay(
-        release, run, dataset, check_integer("seed", seed, at_least=0), rows_apart
-    ).compare_neighbor(neighbor, "")
+    return Replay(release, run, dataset, check_integer("seed", seed, at_least=0), rows_apart).compare_neighbor(
+        neighbor, ""
+    )
 
 
 def worst_neighbor(
@@ -575,16 +565,10 @@ def worst_neighbor(
     data, others = _alike(dataset, candidates)
     size = len(data[0])
     places = (
-        range(size)
-        if rows is None
-        else [check_integer("rows", i, at_least=0, at_most=size - 1, of=rows) for i in rows]
+        range(size) if rows is None else [check_integer("rows", i, at_least=0, at_most=size - 1, of=rows) for i in rows]
     )
     if not len(places) or not len(others[0]):
-        raise refuse(
-            "rows",
-            got=f"{len(places)} rows and {len(others[0])} candidates",
-            allowed="a row and a candidate",
-        )
+        raise refuse("rows", got=f"{len(places)} rows and {len(others[0])} candidates", allowed="a row and a candidate")
     replay = Replay(release, run, _join_parts(data), check_integer("seed", seed, at_least=0))
     found: list[SensitivityCheck] = []
     for i in places:
@@ -594,16 +578,13 @@ def worst_neighbor(
                 part[i] = other[k]
             found.append(replay.compare_neighbor(_join_parts(near), f"row {i} replaced by candidate {k}"))
     # The first of the worst.
-    return max(
-        found, key=lambda check: (check.violated, check.verdict == LEFT_OPEN, not check.refused, check.ratio)
-    )
+    return max(found, key=lambda check: (check.violated, check.verdict == LEFT_OPEN, not check.refused, check.ratio))
 
 
 def _alike(dataset: Any, candidates: Any) -> tuple[list[np.ndarray[Any, Any]], list[np.ndarray[Any, Any]]]:
     """Return rows and candidates, part by part of one type that holds both."""
     found = attempt(
-        lambda: [[np.asarray(part) for part in split_parts(given)] for given in (dataset, candidates)],
-        Exception,
+        lambda: [[np.asarray(part) for part in split_parts(given)] for given in (dataset, candidates)], Exception
     )
     if found is None:
         raise refuse("candidates", allowed="an array of rows, as dataset is")
@@ -623,9 +604,7 @@ def _promote_types(
 ) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]:
     if part.dtype == other.dtype:  # nothing is changed, of objects neither
         return part, other
-    refusal = refuse(
-        "candidates", got=str(other.dtype), allowed=f"of a type that holds them and {part.dtype} exactly"
-    )
+    refusal = refuse("candidates", got=str(other.dtype), allowed=f"of a type that holds them and {part.dtype} exactly")
     numbers = [array.dtype.kind in "biuf" for array in (part, other)]
     if part.dtype.kind != other.dtype.kind and not all(numbers):
         raise refusal

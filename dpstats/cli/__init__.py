@@ -126,9 +126,7 @@ def _parser() -> argparse.ArgumentParser:
         epilog=epilog(),
     )
     parser.add_argument("--version", action="version", version=f"dpstats {__version__}")
-    parser.add_argument(
-        "--json-schema", action=_PrintSchema, nargs=0, help="print the schema of --json, and exit"
-    )
+    parser.add_argument("--json-schema", action=_PrintSchema, nargs=0, help="print the schema of --json, and exit")
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
     # The order of commands in the help text
     add_demo(commands)

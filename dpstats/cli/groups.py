@@ -624,9 +624,7 @@ class KsCommand(ReleaseCommand):
             return KolmogorovSmirnovTest(groups=split_list(options.groups), **own)
         name, *args = split_list(options.distribution) or [""]
         words = "a name of scipy.stats and numbers, separated by commas"
-        return GoodnessOfFitTest(
-            distribution=name, args=tuple(numbers_of("--distribution", args, words)), **own
-        )
+        return GoodnessOfFitTest(distribution=name, args=tuple(numbers_of("--distribution", args, words)), **own)
 
     def report(self, model: Any, options: argparse.Namespace) -> tuple[list[Any], dict[str, Any]]:
         result = model.result_

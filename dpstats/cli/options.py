@@ -209,11 +209,7 @@ _MISSING_POLICIES = {
 
 
 def add_privacy(
-    parser: argparse.ArgumentParser,
-    delta: float | None = None,
-    *,
-    missing: Sequence[str] = (),
-    neighbors: bool = False,
+    parser: argparse.ArgumentParser, delta: float | None = None, *, missing: Sequence[str] = (), neighbors: bool = False
 ) -> None:
     """Add the guarantee of a release, and its neighbors and treatment of missing entries if they can be chosen."""
     text = "    --epsilon E, float, default 1\n        of the guarantee (default: 1)\n"
@@ -319,9 +315,7 @@ def spell_notes(table: Summary, options: argparse.Namespace) -> Summary:
 
 def given(options: argparse.Namespace, names: str, **others: str) -> dict[str, Any]:
     """Return the values of options by the names of parameters; ``others`` are those with another name."""
-    return {
-        name: getattr(options, option) for name, option in ({n: n for n in names.split()} | others).items()
-    }
+    return {name: getattr(options, option) for name, option in ({n: n for n in names.split()} | others).items()}
 
 
 def split_list(text: str) -> list[str]:
@@ -351,12 +345,7 @@ def join_lists(words: Sequence[str]) -> list[str]:
         if re.fullmatch(r"-(\d+\.?\d*|\.\d+)([eE][+-]?\d{1,3})?", word):
             word = format(Decimal(word), "f")
         option = joined[-1] if joined else ""
-        if (
-            _NEGATIVE_LIST.fullmatch(word)
-            and option.startswith("--")
-            and option != "--"
-            and "=" not in option
-        ):
+        if _NEGATIVE_LIST.fullmatch(word) and option.startswith("--") and option != "--" and "=" not in option:
             joined[-1] = f"{option}={word}"
         elif (option, word) == ("--bounds", "private"):
             # The option of two numbers cannot take a word.

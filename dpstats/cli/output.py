@@ -56,9 +56,7 @@ EXITS = (
     Exit(0, "done", "everything requested was delivered"),
     Exit(1, "defect", "an error that dpstats did not expect"),
     Exit(2, "usage", "an option or an argument is not allowed; nothing was charged", (InvalidParameter,)),
-    Exit(
-        3, "data", "the table cannot be read, or its rows cannot be used; nothing was charged", (InvalidData,)
-    ),
+    Exit(3, "data", "the table cannot be read, or its rows cannot be used; nothing was charged", (InvalidData,)),
     Exit(4, "budget", "the budget cannot pay; nothing was charged", (BudgetExceeded, Exhausted)),
     Exit(5, "violation", "'audit' proves that the claim is false, or 'verify' that a receipt is"),
     Exit(
@@ -67,12 +65,7 @@ EXITS = (
         "a ledger, an output, a package that is missing, or memory; nothing was charged",
         (OSError, MemoryError, ImportError),
     ),
-    Exit(
-        7,
-        "charged",
-        "a failure after the charge; read the message before you repeat the command",
-        (ChargedError,),
-    ),
+    Exit(7, "charged", "a failure after the charge; read the message before you repeat the command", (ChargedError,)),
     Exit(130, "interrupted", "by the keyboard (SIGINT)", (KeyboardInterrupt,)),
 )
 VIOLATION = 5
@@ -169,9 +162,7 @@ def _paths(value: Any) -> Iterator[Path]:
 
 def _same(path: Path, other: Path) -> bool:
     try:
-        return os.path.samefile(path, other) and os.path.isfile(
-            path
-        )  # a device such as /dev/null may be given twice
+        return os.path.samefile(path, other) and os.path.isfile(path)  # a device such as /dev/null may be given twice
     except OSError:
         return bool(os.path.realpath(path) == os.path.realpath(other))
 
@@ -281,9 +272,7 @@ def tell(text: Any) -> None:
     """Print a result and flush it; characters that the terminal cannot show, or would obey, are escaped."""
     encoding = getattr(sys.stdout, "encoding", None) or "utf-8"
     try:
-        print(
-            printable(str(text), lines=True).encode(encoding, "backslashreplace").decode(encoding), flush=True
-        )
+        print(printable(str(text), lines=True).encode(encoding, "backslashreplace").decode(encoding), flush=True)
     except OSError as error:
         drop_stream(sys.stdout)
         raise NotDelivered(f"the result cannot be printed ({error.strerror})") from None
@@ -388,9 +377,7 @@ class KeptResults:
         with self._connection(writes=False) as connection:
             if not connection.execute("SELECT name FROM sqlite_master WHERE name = 'results'").fetchall():
                 return []
-            rows = connection.execute(
-                "SELECT id, time, releases, text, facts FROM results ORDER BY id"
-            ).fetchall()
+            rows = connection.execute("SELECT id, time, releases, text, facts FROM results ORDER BY id").fetchall()
         return [
             KeptResult(number, when, json.loads(releases), text, None if facts is None else json.loads(facts))
             for number, when, releases, text, facts in rows

@@ -79,11 +79,7 @@ class InputTable:
 
         A long list has the first names only.
         """
-        more = (
-            [f"... {len(self.columns) - _MOST_LABEL_NAMES} more"]
-            if len(self.columns) > _MOST_LABEL_NAMES
-            else []
-        )
+        more = [f"... {len(self.columns) - _MOST_LABEL_NAMES} more"] if len(self.columns) > _MOST_LABEL_NAMES else []
         return f"{self.name} ({', '.join([*self.columns[:_MOST_LABEL_NAMES], *more])})"
 
     def frame(self, columns: list[str] | None, option: str = "--column", text: Collection[str] = ()) -> Any:
@@ -97,9 +93,7 @@ class InputTable:
         self._check(*rows.shape)
         return rows.frame(text) if self._is_several else rows.frame()
 
-    def parts(
-        self, columns: list[str], beside: str, option: str, text: Collection[str] = ()
-    ) -> tuple[Any, ...]:
+    def parts(self, columns: list[str], beside: str, option: str, text: Collection[str] = ()) -> tuple[Any, ...]:
         """Return the named columns and an additional column as arguments of a fit, for estimators that compute sums."""
         rows = self.rows([*columns, beside], option, text)
         return (rows.having(columns, beside),) if hasattr(rows, "having") else (rows[columns], rows[beside])
@@ -108,11 +102,7 @@ class InputTable:
         """Return the named columns for estimators that add rows up, in blocks where that can be done."""
         if not self._is_parquet:
             return self._text(columns, option, text)
-        if (
-            text
-            or self._options.na_values is not None
-            or (find_spec("duckdb") is None and not self._is_several)
-        ):
+        if text or self._options.na_values is not None or (find_spec("duckdb") is None and not self._is_several):
             return self._parquet(columns, option, text)
         return self._duckdb_rows(columns, option)
 
@@ -171,13 +161,7 @@ class InputTable:
         return rows
 
     def _read_text(
-        self,
-        path: Any,
-        name: str,
-        columns: list[str] | None,
-        option: str,
-        text: Collection[str],
-        spool: Any = None,
+        self, path: Any, name: str, columns: list[str] | None, option: str, text: Collection[str], spool: Any = None
     ) -> Any:
         from dpstats.data.text import read_delimited
 

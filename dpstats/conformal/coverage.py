@@ -68,9 +68,7 @@ def price_in_rows(epsilon: float, points: int) -> float:
     # The price falls with epsilon, so the price at 1,000 is a bound. At 2,000 the decay is 0 in floating point.
     decay = math.exp(-min(epsilon, 1000.0) / 2)
     start = 1 / (1 - decay)
-    return min(
-        _bound_price(factor * start, decay, points - 1) for factor in np.geomspace(0.05, 20, 121).tolist()
-    )
+    return min(_bound_price(factor * start, decay, points - 1) for factor in np.geomspace(0.05, 20, 121).tolist())
 
 
 def _bound_price(level: float, decay: float, others: int) -> float:
@@ -186,10 +184,7 @@ class ConformalPlan(ReleasePlan):
     def cautions(self) -> list[tuple[str, str]]:
         """Origin of the model, as a fact of plans and summaries."""
         name, _, guarantee = self.model.partition(" at ")
-        found = [
-            *super().cautions,
-            ("Model", f"{name}, {TRAINING[self.training]} (training={self.training!r})"),
-        ]
+        found = [*super().cautions, ("Model", f"{name}, {TRAINING[self.training]} (training={self.training!r})")]
         return [*found, ("Model's privacy", guarantee)] if guarantee else found
 
     def facts(self) -> dict[str, Any]:
@@ -259,9 +254,7 @@ def conformal_plan(
         )
     words = "{size} of {candidates:,} points, exponential mechanism of scale {scale:.6g} in ranks"
     stage = Choice(SCORE, 1, 2, scale, points, words=words)
-    return ConformalPlan(
-        (stage,), PrivacyGuarantee(epsilon), n, d, *facts, price, rank, None, (), training, model
-    )
+    return ConformalPlan((stage,), PrivacyGuarantee(epsilon), n, d, *facts, price, rank, None, (), training, model)
 
 
 def _group_stages(
@@ -275,9 +268,7 @@ def _group_stages(
     scale = max(quotient_up(4, (1 - share) * epsilon * (1 - 2.0**-50)), LEAST_SCALE)
     nested_reach(scale, 1, points)
     price = price_in_rows(4 / scale, points)
-    words = (
-        "{size} of {candidates:,} points, exponential mechanism of scale {scale:.6g} in half rows of a group"
-    )
+    words = "{size} of {candidates:,} points, exponential mechanism of scale {scale:.6g} in half rows of a group"
     stages = (
         Stage(ROWS, "laplace", len(groups), 1.0, 2, counts),
         Choice(SCORE, len(groups), 4, scale, points, words=words),

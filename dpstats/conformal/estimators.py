@@ -298,9 +298,7 @@ class ConformalPredictor(PrivateEstimator[ConformalPlan]):
     def __sklearn_clone__(self) -> Self:
         # The model is fitted already: a clone has the same model, and not an unfitted copy.
         given = self.get_params(deep=False)
-        return type(self)(
-            **{name: v if name in self._models else clone(v, safe=False) for name, v in given.items()}
-        )
+        return type(self)(**{name: v if name in self._models else clone(v, safe=False) for name, v in given.items()})
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Self:
         for name in self._models:
@@ -434,9 +432,7 @@ class PrivateConformalRegressor(ConformalPredictor):
             high = check_real("score_bounds", given, above=0)
             low = high / 10**_DECADES
         if not low < high or low < np.finfo(np.float64).tiny * 2**60:
-            raise refuse(
-                "score_bounds", given=given, allowed="a positive number, or a pair (low, high), low < high"
-            )
+            raise refuse("score_bounds", given=given, allowed="a positive number, or a pair (low, high), low < high")
         return low, high, True
 
     def _outcome_bounds(self) -> tuple[float, float]:
@@ -455,9 +451,7 @@ class PrivateConformalRegressor(ConformalPredictor):
     def _score(self, table: Table) -> Numbers:
         assert table.y is not None
         with np.errstate(all="ignore"):
-            scores: Numbers = np.abs(
-                table.y - self._call("estimator", "predict", table)
-            ) / self._predict_scale(table)
+            scores: Numbers = np.abs(table.y - self._call("estimator", "predict", table)) / self._predict_scale(table)
         return scores
 
     def _predict_scale(self, table: Table) -> Numbers:
@@ -657,10 +651,7 @@ def _check_model(name: str, model: Any, methods: tuple[str, ...]) -> None:
         check_is_fitted(model)
     except NotFittedError:
         raise refuse(
-            name,
-            got=f"a {type(model).__name__} that is not fitted",
-            allowed="a fitted model",
-            remedy="Call its fit.",
+            name, got=f"a {type(model).__name__} that is not fitted", allowed="a fitted model", remedy="Call its fit."
         ) from None
     except Exception:
         return  # a model that does not say

@@ -12,14 +12,7 @@ if TYPE_CHECKING:
     from dpstats.inference.estimates import Estimates, HasEstimates, Test
     from dpstats.inference.figures import paper_figures, side_by_side
     from dpstats.inference.reports import Page
-    from dpstats.inference.results import (
-        ConfidenceInterval,
-        JointTest,
-        Summary,
-        TermTests,
-        about_missing,
-        with_missing,
-    )
+    from dpstats.inference.results import ConfidenceInterval, JointTest, Summary, TermTests, about_missing, with_missing
 
 _HOME = {
     "ConfidenceInterval": "dpstats.inference.results",

@@ -64,9 +64,7 @@ def paper_figures(columns: int = 1) -> Iterator[None]:
         raise _no_pictures() from None
     before = _columns.set(columns)
     try:
-        with rc_context(
-            {"font.size": _TEXT, "axes.titlesize": _TEXT, "axes.labelsize": _TEXT, "lines.linewidth": 1.2}
-        ):
+        with rc_context({"font.size": _TEXT, "axes.titlesize": _TEXT, "axes.labelsize": _TEXT, "lines.linewidth": 1.2}):
             yield
     finally:
         _columns.reset(before)
@@ -135,12 +133,7 @@ def place_bars(values: Any, low: Any, high: Any) -> tuple[Numbers, Numbers, list
 
 
 def draw_boxes(
-    labels: Sequence[str],
-    quantiles: Any,
-    limits: tuple[Any, Any] | None = None,
-    *,
-    ax: Any = None,
-    **style: Any,
+    labels: Sequence[str], quantiles: Any, limits: tuple[Any, Any] | None = None, *, ax: Any = None, **style: Any
 ) -> Any:
     """Draw three quantiles or more of each label as a box with whiskers, and their intervals as lines below it.
 
@@ -215,9 +208,7 @@ def forest(
     -------
     matplotlib Axes, or an array of one for each column
     """
-    values, low, high = (
-        np.asarray(part, dtype=np.float64) for part in (estimates, interval.low, interval.high)
-    )
+    values, low, high = (np.asarray(part, dtype=np.float64) for part in (estimates, interval.low, interval.high))
     if ax is None:
         across = min(_ACROSS, len(names))
         down = -(-len(names) // across)
@@ -240,10 +231,7 @@ def forest(
 
 
 def side_by_side(
-    results: Mapping[str, Any],
-    *,
-    confidence_level: float | None = None,
-    title: str = "Private estimates",
+    results: Mapping[str, Any], *, confidence_level: float | None = None, title: str = "Private estimates"
 ) -> Summary:
     """Put several results into one table: a column for each result, a row for each estimate.
 
@@ -299,9 +287,7 @@ def side_by_side(
     shown = [[str(name), *(cells.get(name, "") for cells in columns.values())] for name in rows]
     told_levels = sorted({level for level in levels if level})
     facts = [("Cells", f"estimate ({', '.join(told_levels)} interval)"), *facts]
-    return Summary(
-        title, facts, ["", *map(str, columns)], shown, _shared_notes(notes, list(map(str, columns)))
-    )
+    return Summary(title, facts, ["", *map(str, columns)], shown, _shared_notes(notes, list(map(str, columns))))
 
 
 _COLUMN_FACTS = ("Estimator", "Rows", "Rows, columns", "Privacy", "Units of privacy", "Intervals cover")

@@ -437,9 +437,7 @@ class KolmogorovSmirnovTest(_DistributionTest, GroupRankTest):
 
         def draw(n: int, plan: Any, rng: np.random.Generator) -> tuple[Any, Any]:
             size = plan.sizes[0] if plan.sizes else int(rng.binomial(n, fraction))
-            rows = [
-                law.rvs(count, random_state=rng) for law, count in zip(laws, (size, n - size), strict=True)
-            ]
+            rows = [law.rvs(count, random_state=rng) for law, count in zip(laws, (size, n - size), strict=True)]
             return np.concatenate(rows), np.repeat([0, 1], [size, n - size])
 
         return self._power(n_samples, draw, level, n_datasets)

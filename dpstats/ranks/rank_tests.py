@@ -208,17 +208,13 @@ class RankTest(HasResult[RankTestResult], PrivateEstimator[RankPlan], ABC):
         # Laplace noise uses the l1 sensitivity only, so the sum of squares has no role.
         moved = statistic.sensitivity
         item = Integers(self._released, 1 + bool(statistic.per_row), self._spacing(statistic), moved, moved)
-        plan: RankPlan = self._make_plan(
-            statistic, additive_stages([item], guarantee.epsilon, 0.0), guarantee
-        )
+        plan: RankPlan = self._make_plan(statistic, additive_stages([item], guarantee.epsilon, 0.0), guarantee)
         return plan
 
     def _make_plan(self, statistic: Any, stages: tuple[Any, ...], guarantee: PrivacyGuarantee) -> Any:
         middle = statistic if isinstance(statistic, MiddleRankSum) else None
         sizes = balanced(statistic.rows, 2) if middle else statistic.sizes
-        return RankPlan(
-            stages, guarantee, statistic.rows, 1, sizes, not middle and statistic.public, middle=middle
-        )
+        return RankPlan(stages, guarantee, statistic.rows, 1, sizes, not middle and statistic.public, middle=middle)
 
     @abstractmethod
     def _statistic(self, n: int) -> Any:
@@ -284,11 +280,7 @@ class RankTest(HasResult[RankTestResult], PrivateEstimator[RankPlan], ABC):
         alternative = getattr(self, "alternative", "groups differ")
         self.pvalue_ = statistic.pvalue(steps, laplace_noise(plan), alternative, self.n_simulations)
         self.result_ = RankTestResult(
-            test=self._name,
-            statistic=self.statistic_,
-            pvalue=self.pvalue_,
-            alternative=alternative,
-            **shared,
+            test=self._name, statistic=self.statistic_, pvalue=self.pvalue_, alternative=alternative, **shared
         )
 
 
@@ -398,9 +390,7 @@ class GroupRankTest(RankTest):
         shapeless = not hasattr(type(given), "__len__") or getattr(given, "shape", None) == ()
         if isinstance(given, str | bytes) or shapeless or len(given) != count:
             raise refuse("sizes", given=given, allowed=allowed)
-        sizes = tuple(
-            check_integer(f"sizes[{j}]", size, at_least=1, of=given) for j, size in enumerate(given)
-        )
+        sizes = tuple(check_integer(f"sizes[{j}]", size, at_least=1, of=given) for j, size in enumerate(given))
         if sum(sizes) != n:
             raise refuse("sizes", given=given, allowed=allowed)
         return count, sizes
@@ -533,9 +523,7 @@ class MannWhitneyTest(GroupRankTest):
         check_choice("alternative", self.alternative, _ALTERNATIVES)
         fraction = check_real("smaller_fraction", self.smaller_fraction, above=0, at_most=0.5)
         if count != 2:
-            raise refuse(
-                "groups", given=count, allowed="two labels", remedy="For more, use KruskalWallisTest."
-            )
+            raise refuse("groups", given=count, allowed="two labels", remedy="For more, use KruskalWallisTest.")
         if sizes is not None:
             return RankSum("two groups", n, sizes, True)
         return middle_rank_sum(n, self._checked_epsilon(), fraction)
@@ -554,9 +542,7 @@ class MannWhitneyTest(GroupRankTest):
             )
         first, second = self._kinds().values
         sizes = self.plan_.sizes[0], self.plan_.sizes[1]
-        return superiority(
-            self.statistic_, sizes, self.result_.noise_std, (first, second), self.privacy_.simulated
-        )
+        return superiority(self.statistic_, sizes, self.result_.noise_std, (first, second), self.privacy_.simulated)
 
     def _conclude(self, statistic: Any, steps: Any, plan: RankPlan, shared: dict[str, Any]) -> None:
         super()._conclude(statistic, steps, plan, shared)

@@ -461,9 +461,7 @@ def fit_broken_line(
     below, above = (
         None
         if beyond
-        else ConfidenceInterval(
-            float(end[0]), float(end[1]), level, f"exponent of {parameter} {side} the break"
-        )
+        else ConfidenceInterval(float(end[0]), float(end[1]), level, f"exponent of {parameter} {side} the break")
         for end, beyond, side in zip(ends, outside, ("below", "above"), strict=True)
     )
     return BrokenLine(
@@ -480,9 +478,7 @@ def bent(x: Vector, place: float) -> Vector:
     return np.column_stack([np.minimum(x - place, 0.0), np.maximum(x - place, 0.0)])
 
 
-def _best(
-    places: Vector, x: Vector, groups: Vector, weighted: Vector, errors: Vector
-) -> tuple[Vector, Vector, Vector]:
+def _best(places: Vector, x: Vector, groups: Vector, weighted: Vector, errors: Vector) -> tuple[Vector, Vector, Vector]:
     """Return the slopes, the place and the squared residuals of the best broken line of every column."""
     count = weighted.shape[1]
     slopes, at, least = np.empty((2, count)), np.empty(count), np.full(count, np.inf)
@@ -555,9 +551,7 @@ def fit_power_sum(
         return 2 * float(found.cost), np.asarray(found.x)
 
     starts = [np.concatenate([[slope - gap / 2, math.log(gap)], heights, heights]) for gap in _GAPS]
-    least, at = min(
-        (best(lambda p: (p[0], p[0] + _gap(p[1])), start) for start in starts), key=lambda pair: pair[0]
-    )
+    least, at = min((best(lambda p: (p[0], p[0] + _gap(p[1])), start) for start in starts), key=lambda pair: pair[0])
     estimates = (float(at[0]), float(at[0]) + _gap(at[1]))
     # Where the sum does not fit either, what it misses by counts as error.
     most = least + max(1.0, least / free) * float(f_law.isf(1 - level, 1, degrees))

@@ -138,10 +138,7 @@ class Truncation:
             each = self.epsilon / len(self.each) * (1 - 2.0**-50)
             return tuple(self._sum(j, each, f"{self.name} cut at 2^{j}") for j in self.each)
         rest = (self.epsilon - self.threshold.epsilon) * (1 - 2.0**-50)
-        return (
-            self.threshold.stage,
-            OneOf(self.name, tuple(self._sum(j, rest, self.name) for j in self.each)),
-        )
+        return (self.threshold.stage, OneOf(self.name, tuple(self._sum(j, rest, self.name) for j in self.each)))
 
     def _sum(self, j: int, epsilon: float, name: str) -> Stage:
         steps = self.moved * self.finer << j
@@ -345,9 +342,7 @@ def smooth_plan(query: Query, guarantee: PrivacyGuarantee, interval: bool) -> SQ
     furthest = float(int(_LARGEST_SCALE * small.sensitivity_share / float(small.ratio)))
     largest = int(furthest) // (2 * finer * size)
     stage = of(furthest)
-    stages: tuple[Stage | Smooth, ...] = (
-        (level_stage(level, guarantee.neighbors), stage) if interval else (stage,)
-    )
+    stages: tuple[Stage | Smooth, ...] = (level_stage(level, guarantee.neighbors), stage) if interval else (stage,)
     total = guarantee if law == "laplace" else replace(guarantee, delta=0.0)
     return SQLPlan(stages, total, query, finer, largest)
 
@@ -419,9 +414,7 @@ class Off:
         if self.scales == (0.0,):
             return "none, as all tables are public"
         if self.stage is None:
-            return "Laplace of scale " + " and ".join(
-                f"{scale * measure.spacing:.4g}" for scale in self.scales
-            )
+            return "Laplace of scale " + " and ".join(f"{scale * measure.spacing:.4g}" for scale in self.scales)
         law = "Laplace" if self.stage.noise == "laplace" else "Student's law, 3 degrees of freedom"
         return f"{law}, of a private scale (smooth sensitivity)"
 
@@ -542,9 +535,7 @@ class CellAnswers(HasEstimates, Printed):
             return []
         listed = list_some([name for name, one in zip(names, hidden, strict=True) if one])
         advice = " Check the spelling of the declared values." * bool(self.names)
-        return [
-            f"Noise only: {listed}. The number of rows with a value cannot be distinguished from 0.{advice}"
-        ]
+        return [f"Noise only: {listed}. The number of rows with a value cannot be distinguished from 0.{advice}"]
 
     def records(self, confidence_level: float | None = None) -> list[dict[str, Any]]:
         """Return a mapping for each cell: its values, the answers, and their intervals (label_low, label_high)."""
@@ -557,10 +548,7 @@ class CellAnswers(HasEstimates, Printed):
             numbers |= dict(zip(keys, ends.swapaxes(0, 1).reshape(len(keys), -1), strict=True))
         names = free_names(self.names, numbers)
         return [
-            {
-                **dict(zip(names, cell, strict=True)),
-                **{key: float(column[i]) for key, column in numbers.items()},
-            }
+            {**dict(zip(names, cell, strict=True)), **{key: float(column[i]) for key, column in numbers.items()}}
             for i, cell in enumerate(self.cells)
         ]
 
@@ -655,9 +643,7 @@ class PrivateTable(HasEstimates, Printed):
             ],
             notes=self._notes(errors.known),
             together=BONFERRONI,
-            labels={
-                name: [cell[j] for cell in self.cells] for j, name in enumerate(free_names(self.names, ()))
-            },
+            labels={name: [cell[j] for cell in self.cells] for j, name in enumerate(free_names(self.names, ()))},
             simulated=self.guarantee.simulated,
         )
 
@@ -695,9 +681,7 @@ class PrivateTable(HasEstimates, Printed):
         if self.method != "race" and self.off.known:
             interval = self.confidence_interval(confidence_level)
             for i, record in enumerate(found):
-                record |= {
-                    end: float(np.atleast_1d(limit)[i]) for end, limit in zip(ends, interval, strict=True)
-                }
+                record |= {end: float(np.atleast_1d(limit)[i]) for end, limit in zip(ends, interval, strict=True)}
         return found
 
 
@@ -741,11 +725,7 @@ class PrivateAnswer(PrivateTable):
                 raise DPStatsError("confidence_level must be at most 0.95 with truncation='race'")
             return self.value
         # One tail of the noise.
-        return (
-            max(0.0, self.value - self.off.half(2 * (1 - level)) * self.measure.spacing)
-            if level > 0.5
-            else 0.0
-        )
+        return max(0.0, self.value - self.off.half(2 * (1 - level)) * self.measure.spacing) if level > 0.5 else 0.0
 
 
 def answered(query: Query, plan: SQLPlan, released: Any, guarantee: PrivacyGuarantee) -> PrivateTable:
@@ -778,12 +758,7 @@ def read_numbers(query: Query, plan: SQLPlan, released: Any) -> tuple[Numbers, O
         for truncation in plan.truncations:
             numbers, scale, power = truncation.report(released)
             negative = truncation.name == "negative"
-            if (
-                isinstance(measure, Measure)
-                and measure.kind == "sum"
-                and measure.high <= 0
-                and measure.low < 0
-            ):
+            if isinstance(measure, Measure) and measure.kind == "sum" and measure.high <= 0 and measure.low < 0:
                 negative = True
             sign = -1.0 if negative else 1.0
             total += sign * numbers

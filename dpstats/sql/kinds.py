@@ -308,12 +308,7 @@ def kind_of_query(query: Query, setting: Setting) -> Kind[Any]:
                 "they need no privacy: ask the database. COUNT and SUM are exact",
             )
     measure = query.measure
-    if (
-        isinstance(measure, Measure)
-        and measure.kind == "distinct"
-        and query.unit
-        and measure.column not in query.unit
-    ):
+    if isinstance(measure, Measure) and measure.kind == "distinct" and query.unit and measure.column not in query.unit:
         refuse_clause(
             f"COUNT(DISTINCT {measure.column and measure.column.name}) where units are protected",
             "only units can be counted so: another value may be of several",
@@ -573,9 +568,7 @@ class Discovered(_Discovery[Keys]):
     """Aggregates of values whose noisy number of rows reaches a threshold."""
 
     def _plan(self, query: Query) -> SQLPlan:
-        return discovery_plan(
-            replace(query, measure=query.measure.of_bits(DISCOVERY_BITS)), self.setting.bare
-        )
+        return discovery_plan(replace(query, measure=query.measure.of_bits(DISCOVERY_BITS)), self.setting.bare)
 
     def read(self, plan: SQLPlan) -> Keys:
         query, several = plan.query, plan.query.measure

@@ -125,10 +125,7 @@ Condition = Compare | Between | Among | Like | Missing | Flag | Constant | Not |
 
 
 def written(
-    condition: Condition,
-    name: Callable[[Column], str],
-    bind: Callable[[Literal], str],
-    dialect: Dialect = DUCKDB,
+    condition: Condition, name: Callable[[Column], str], bind: Callable[[Literal], str], dialect: Dialect = DUCKDB
 ) -> str:
     """Return a condition in the SQL of a dialect, columns and literals as they are named."""
 
@@ -339,8 +336,7 @@ def write_value(
             return f"({inner(left)} {sign} {inner(right)})"
         case Case(cases, otherwise):
             listed = " ".join(
-                f"WHEN {written(condition, name, bind, dialect)} THEN {inner(each)}"
-                for condition, each in cases
+                f"WHEN {written(condition, name, bind, dialect)} THEN {inner(each)}" for condition, each in cases
             )
             return f"(CASE {listed} ELSE {inner(otherwise)} END)"
 
@@ -453,12 +449,7 @@ class Measure:
         over = max((max(abs(self.low), abs(self.high)) - 1).bit_length() - bits, 0)
         if not over or self.kind not in ("sum", "mean", "variance"):
             return self
-        return replace(
-            self,
-            low=self.low >> over,
-            high=-(-self.high >> over),
-            spacing=self.spacing * 2.0**over,
-        )
+        return replace(self, low=self.low >> over, high=-(-self.high >> over), spacing=self.spacing * 2.0**over)
 
     def moved(self, grouped: bool, added: bool = False) -> int:
         """Return the l1 sensitivity of all integers to replacing one row, or to adding or removing it.

@@ -257,8 +257,7 @@ class Scope:
                 raise refuse("FROM", got=f"{name!r} twice", allowed="have each name once")
             # A column that is NOT NULL in its table may be missing here.
             self.sources[name] = {
-                key: known._replace(type=replace(known.type, required=False))
-                for key, known in columns.items()
+                key: known._replace(type=replace(known.type, required=False)) for key, known in columns.items()
             }
 
     def find(self, name: str, source: str = "") -> Known:
@@ -291,9 +290,7 @@ class Scope:
     def joined(self) -> Relation:
         """Return the join of all sources, each to those before it by the equalities there are; conditions after it."""
         equalities = [
-            c
-            for c in self.conditions
-            if isinstance(c, Compare) and c.operator == "=" and isinstance(c.right, Column)
+            c for c in self.conditions if isinstance(c, Compare) and c.operator == "=" and isinstance(c.right, Column)
         ]
         relation, *left = self.relations
         inside = instances_of(relation)
@@ -315,8 +312,7 @@ class Scope:
                     break
             else:
                 refuse_clause(
-                    "a join without an equality",
-                    "every table must be joined by equal columns (ON, USING or WHERE)",
+                    "a join without an equality", "every table must be joined by equal columns (ON, USING or WHERE)"
                 )
         return Select(relation, All(tuple(self.conditions))) if self.conditions else relation
 
@@ -345,10 +341,7 @@ def column_of(node: Any, scope: Scope) -> Known:
         return column_of(node.this, scope)
     if kind_of(node) != "Column":
         found = "a literal" if kind_of(node) == "Literal" else kind_of(node).upper()
-        refuse_clause(
-            f"{found} where a column must be",
-            "only bare columns are read, without arithmetic or functions",
-        )
+        refuse_clause(f"{found} where a column must be", "only bare columns are read, without arithmetic or functions")
     allow_only(node, "this", "table")
     table = node.args.get("table")
     if kind_of(node.this) == "Star":
@@ -369,8 +362,7 @@ def no_reals(known: Known) -> None:
     """Refuse real numbers as equal: 0.0 and -0.0 are, and NaNs of several kinds."""
     if known.type.kind == "real":
         refuse_clause(
-            "equality of two columns of real numbers",
-            "joins are on whole numbers, text, dates or truth values",
+            "equality of two columns of real numbers", "joins are on whole numbers, text, dates or truth values"
         )
 
 
@@ -381,14 +373,7 @@ def instances_of(relation: Relation) -> set[str]:
 
 # Conditions of WHERE and ON
 
-_COMPARE: dict[str, Callable[[float, float], bool]] = {
-    "=": eq,
-    "<>": ne,
-    "<": lt,
-    "<=": le,
-    ">": gt,
-    ">=": ge,
-}
+_COMPARE: dict[str, Callable[[float, float], bool]] = {"=": eq, "<>": ne, "<": lt, "<=": le, ">": gt, ">=": ge}
 
 
 def condition_of(node: Any, scope: Scope) -> Condition:
@@ -442,8 +427,7 @@ def condition_of(node: Any, scope: Scope) -> Condition:
         allow_only(node, "this", "expression")
         return _comparison(operators[kind], node.this, node.expression, scope)
     refuse_clause(
-        f"{kind.upper()} in a condition",
-        "it is not among AND, OR, NOT, comparisons, BETWEEN, IN, IS NULL and LIKE",
+        f"{kind.upper()} in a condition", "it is not among AND, OR, NOT, comparisons, BETWEEN, IN, IS NULL and LIKE"
     )
 
 
@@ -468,16 +452,13 @@ def _comparison(operator: str, left: Any, right: Any, scope: Scope) -> Condition
 def _literal(node: Any, known: Known) -> Literal:
     if not is_literal(node):
         refuse_clause(
-            f"{kind_of(node).upper()} in a comparison",
-            "a column is compared with a literal or another column",
+            f"{kind_of(node).upper()} in a comparison", "a column is compared with a literal or another column"
         )
     if is_date(node):
         allow_only(node, "this", "to")
         if known.type.kind not in ("date", "time"):
             raise refuse(
-                known.column.name,
-                got=known.type.shown,
-                allowed="a DATE or a TIMESTAMP to be compared with a date",
+                known.column.name, got=known.type.shown, allowed="a DATE or a TIMESTAMP to be compared with a date"
             )
         node = node.this
     if kind_of(node) == "Neg":
@@ -575,11 +556,7 @@ def read_period(name: str, given: Any) -> tuple[date, date]:
             remedy="For example ('2023-01-01', '2025-01-01').",
         ) from None
     if not first < end or end.year - first.year > _MOST_YEARS:
-        raise refuse(
-            name,
-            got=f"{first} and {end}",
-            allowed=f"two dates that rise, at most {_MOST_YEARS} years apart",
-        )
+        raise refuse(name, got=f"{first} and {end}", allowed=f"two dates that rise, at most {_MOST_YEARS} years apart")
     return first, end
 
 
@@ -591,9 +568,7 @@ def list_spans(part: str, period: tuple[date, date], known: Known) -> tuple[Span
     while begin < end:
         unit = (12 * begin.year + begin.month - 1) // months * months
         stop = min(_first_day(unit + months), end)
-        value = {"year": unit // 12, "quarter": unit % 12 // 3 + 1, "month": unit % 12 + 1}.get(
-            part, _first_day(unit)
-        )
+        value = {"year": unit // 12, "quarter": unit % 12 // 3 + 1, "month": unit % 12 + 1}.get(part, _first_day(unit))
         found.setdefault(value, []).append((_bound(begin, known), _bound(stop, known)))
         begin = stop
     return tuple(Span(value, tuple(found[value])) for value in sorted(found))
@@ -694,9 +669,7 @@ def _read(node: Any, word: str, scope: Scope, catalogue: Catalogue) -> Value | N
         allow_only(node, "this", "expression", "typed", "safe")
         divisor = need(node.expression)
         if not isinstance(divisor, Number) or divisor.value == 0:
-            refuse_clause(
-                f"a division in {word} by something else than a number", "divide the released numbers"
-            )
+            refuse_clause(f"a division in {word} by something else than a number", "divide the released numbers")
         return _check(Arithmetic("*", need(node.this), _check(Number(1 / divisor.value), word)), word)
     if kind in ("Case", "If"):
         return _case(node, word, scope, read)
@@ -709,8 +682,7 @@ def _read(node: Any, word: str, scope: Scope, catalogue: Catalogue) -> Value | N
             value = Case(((Missing(known.column), value),), read_entry(known, word, catalogue))
         return value
     refuse_clause(
-        f"{kind.upper()} in {word}",
-        "it takes columns with declared bounds, numbers, + - *, CASE and COALESCE",
+        f"{kind.upper()} in {word}", "it takes columns with declared bounds, numbers, + - *, CASE and COALESCE"
     )
 
 
@@ -737,9 +709,7 @@ def read_choice(node: Any, scope: Scope) -> tuple[Choice, tuple[Literal, ...]]:
             return None
         number = read_number(part)
         if number is None and kind_of(part) != "Literal":
-            refuse_clause(
-                "GROUP BY of CASE with computed labels", "give texts or numbers after THEN and ELSE"
-            )
+            refuse_clause("GROUP BY of CASE with computed labels", "give texts or numbers after THEN and ELSE")
         value: Any = str(part.this) if number is None else int(number) if number == int(number) else number
         kind = "VARCHAR" if number is None else "DOUBLE"
         labels.setdefault((kind, value), Literal(value, kind))
