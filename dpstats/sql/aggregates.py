@@ -58,7 +58,6 @@ from dpstats.sql.scope import (
     read_number,
     read_part,
     refuse_clause,
-    split_conditions,
 )
 
 # HAVING, ORDER BY and LIMIT, which are post-processing
@@ -653,3 +652,16 @@ def _bins(edges: tuple[float, ...], known: Known) -> tuple[Bin, ...]:
         raise refuse("bins", got=got, allowed="be of a column of numbers")
     ends = [Literal(edge, "DOUBLE") for edge in edges]
     return tuple(Bin(low, high, high is ends[-1]) for low, high in pairwise(ends))
+
+
+def split_conditions(node: Any) -> Iterator[Any]:
+    """Yield the conditions that AND joins, without parentheses around them."""
+    if kind_of(node) == "Paren":
+        allow_only(node, "this")
+        yield from split_conditions(node.this)
+    elif kind_of(node) == "And":
+        allow_only(node, "this", "expression")
+        yield from split_conditions(node.this)
+        yield from split_conditions(node.expression)
+    else:
+        yield node

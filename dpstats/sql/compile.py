@@ -5,6 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
+
+from dpstats.data.values import as_int64
 from dpstats.sensitivity.elastic import Column, Distinct, Join, Relation, Select, Table
 from dpstats.sql.catalogue import BaseTable, Dialect, quoted
 from dpstats.sql.query import (
@@ -451,3 +455,15 @@ class Compiled:
 def _selected(listed: str, source: str, where: list[str]) -> str:
     text = f"SELECT {listed} FROM {source}"
     return f"{text} WHERE {' AND '.join(where)}" if where else text
+
+
+def read_cells(rows: list[tuple[Any, ...]], query: Query, times: int) -> NDArray[Any]:
+    """Return the exact numbers of all cells: shape (times, cells * parts); Python integers where 64 bits are few."""
+    parts = query.measure.parts
+    found = np.zeros((times, query.cells, parts), dtype=object)
+    for cell, *numbers in rows:
+        if cell is not None:
+            listed = np.array([int(n or 0) for n in numbers], dtype=object)
+            found[:, int(cell), :] = listed.reshape(times, parts)
+    flat = found.reshape(times, -1)
+    return as_int64(flat) if np.abs(flat).max() < 2**62 else flat

@@ -11,9 +11,20 @@ from typing import Any
 
 from dpstats.errors import refuse
 from dpstats.sensitivity.elastic import Column, Distinct, Join, Relation, Select, Table, tables
-from dpstats.sql.aggregates import groups_of, read_measure
+from dpstats.sql.aggregates import groups_of, read_measure, split_conditions
 from dpstats.sql.catalogue import Catalogue, fold
-from dpstats.sql.query import Compare, Group, Literal, Measure, Quantiles, Query, Several, conjuncts, list_columns
+from dpstats.sql.query import (
+    Compare,
+    Group,
+    Literal,
+    Measure,
+    Quantiles,
+    Query,
+    Several,
+    conjuncts,
+    list_columns,
+    require_columns,
+)
 from dpstats.sql.scope import (
     Known,
     Scope,
@@ -21,14 +32,12 @@ from dpstats.sql.scope import (
     argument,
     column_of,
     condition_of,
-    drop_unpaired,
     instances_of,
     kind_of,
     name_of,
     no_reals,
     refuse_clause,
     same_type,
-    split_conditions,
     tree_of,
 )
 
@@ -471,3 +480,21 @@ class _Reader:
         same_type("USING", left[0], right)
         no_reals(right)
         scope.conditions.append(Compare("=", left[0].column, right.column))
+
+
+def drop_unpaired(relation: Relation, needed: frozenset[str]) -> Relation:
+    """Return a relation with the same rows that count, in which a left join is an inner one where that is possible.
+
+    A row counts only if it has values of all instances in ``needed``. Conditions and inner joins need further ones.
+    """
+    if isinstance(relation, Select):
+        columns = [column for part in conjuncts(relation.condition) for column in require_columns(part)]
+        needed |= {column.instance for column in columns}
+        return replace(relation, of=drop_unpaired(relation.of, needed))
+    if not isinstance(relation, Join):
+        return relation
+    if relation.outer and not needed & instances_of(relation.right):
+        return replace(relation, left=drop_unpaired(relation.left, needed))
+    needed |= {column.instance for pair in relation.on for column in pair}
+    left, right = (drop_unpaired(side, needed) for side in (relation.left, relation.right))
+    return replace(relation, left=left, right=right, outer=False)

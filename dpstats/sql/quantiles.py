@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from itertools import pairwise
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,6 +21,7 @@ from dpstats.errors import ScaleOutOfRange
 from dpstats.groups.group_points import ROWS as GROUP_ROWS
 from dpstats.groups.group_points import (
     GroupQuantilesPlan,
+    choose_group_points,
     found_quantiles_plan,
     group_quantiles_plan,
     read_group_points,
@@ -32,22 +34,13 @@ from dpstats.privacy.events import BoundedRange, Event
 from dpstats.privacy.guarantee import Neighbors, PrivacyGuarantee, quotient_up
 from dpstats.privacy.plan import largest_cost
 from dpstats.privacy.stages import AnyStage, Choice, Discovery, OneOf, Stage
-from dpstats.quantiles.quantile import read_points
+from dpstats.quantiles.quantile import choose_points, read_points
 from dpstats.quantiles.quantile_plan import ROWS, QuantilePlan, observed_plan, points_plan
 from dpstats.release.groups import LARGEST_NESTED, LARGEST_REACH, first_reach, nested_reach
-from dpstats.release.session import Released
-from dpstats.sql.answers import (
-    DISCOVERY_BITS,
-    HALF_ROW,
-    THRESHOLD_SHARE,
-    CellAnswers,
-    Numbers,
-    SQLPlan,
-    Threshold,
-    exclude_unitless,
-    plan_shares,
-)
-from dpstats.sql.answers import ROWS as KEY_ROWS
+from dpstats.release.session import Released, Session
+from dpstats.sql.answers import HALF_ROW, CellAnswers, Numbers, exclude_unitless
+from dpstats.sql.plans import DISCOVERY_BITS, THRESHOLD_SHARE, SQLPlan, Threshold, plan_shares
+from dpstats.sql.plans import ROWS as KEY_ROWS
 from dpstats.sql.query import Quantiles, Query, Several
 
 FOUND_SHARE = 0.3
@@ -394,3 +387,14 @@ def quantiles_answered(
         thresholds=thresholds,
         found=counted,
     )
+
+
+def choose_unit_points(
+    cells: Sequence[NDArray[np.int64]], rows: Any, plan: SQLQuantilesPlan, limit: int, session: Session
+) -> None:
+    """Choose the points of every cell after the numbers of rows were released, for a limit of a unit."""
+    points, (_, each) = plan.points, plan.limits[limit]
+    if isinstance(points, GroupQuantilesPlan):
+        choose_group_points(cells, rows, points, session, each)
+    else:
+        choose_points(cells[0], rows, points, session, each)

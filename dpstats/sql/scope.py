@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import replace
 from datetime import date, datetime
 from operator import eq, ge, gt, le, lt, ne
@@ -35,9 +35,7 @@ from dpstats.sql.query import (
     Span,
     Value,
     bound,
-    conjuncts,
     list_entries,
-    require_columns,
 )
 
 # The tree of a text
@@ -95,20 +93,16 @@ def tree_of(text: Any) -> Any:
     statements = [statement for statement in statements if statement is not None]
     if len(statements) != 1:
         raise refuse("sql", given=len(statements), allowed="one statement")
-    if sum(1 for _ in _depths(statements[0])) > _MOST_TEXT:
-        raise refuse("sql", allowed="a shorter statement")
-    return statements[0]
-
-
-def _depths(node: Any) -> Iterator[int]:
-    """Yield the depth of every node, and raise an error if the tree is too deep for recursion."""
-    left = [(node, 0)]
+    left, count = [(statements[0], 0)], 0
     while left:
         one, depth = left.pop()
-        if depth > _DEEPEST:
+        count += 1
+        if depth > _DEEPEST:  # too deep for recursion
             raise refuse("sql", allowed=f"not be nested more than {_DEEPEST} deep")
-        yield depth
         left += [(child, depth + 1) for child in one.iter_expressions()]
+    if count > _MOST_TEXT:
+        raise refuse("sql", allowed="a shorter statement")
+    return statements[0]
 
 
 def refuse_clause(clause: str, why: str = "it is not supported") -> NoReturn:
@@ -122,19 +116,6 @@ def allow_only(node: Any, *allowed: str) -> None:
         key = name.rstrip("_")
         if key not in allowed and value not in (None, False, [], ""):
             refuse_clause(_WORDS.get(key, f"{key.upper()} in {type(node).__name__.upper()}"))
-
-
-def split_conditions(node: Any) -> Iterator[Any]:
-    """Yield the conditions that AND joins, without parentheses around them."""
-    if kind_of(node) == "Paren":
-        allow_only(node, "this")
-        yield from split_conditions(node.this)
-    elif kind_of(node) == "And":
-        allow_only(node, "this", "expression")
-        yield from split_conditions(node.this)
-        yield from split_conditions(node.expression)
-    else:
-        yield node
 
 
 def kind_of(node: Any) -> str:
@@ -280,31 +261,27 @@ class Scope:
     def equated(self, found: list[Known]) -> bool:
         """Return whether columns are the two sides of a USING."""
         first, *others = (known.column for known in found)
-        pairs = {
-            frozenset((c.left, c.right))
+        pairs = {frozenset(pair) for pair in self.equalities}
+        return all(frozenset((first, other)) in pairs for other in others)
+
+    @property
+    def equalities(self) -> list[tuple[Column, Column]]:
+        """Pairs of columns that a condition equates."""
+        return [
+            (c.left, c.right)
             for c in self.conditions
             if isinstance(c, Compare) and c.operator == "=" and isinstance(c.right, Column)
-        }
-        return all(frozenset((first, other)) in pairs for other in others)
+        ]
 
     def joined(self) -> Relation:
         """Return the join of all sources, each to those before it by the equalities there are; conditions after it."""
-        equalities = [
-            c for c in self.conditions if isinstance(c, Compare) and c.operator == "=" and isinstance(c.right, Column)
-        ]
         relation, *left = self.relations
         inside = instances_of(relation)
         while left:
             for place, other in enumerate(left):
                 there = instances_of(other)
-                pairs = []
-                for equality in equalities:
-                    a, b = equality.left, equality.right
-                    assert isinstance(b, Column)
-                    if a.instance in inside and b.instance in there:
-                        pairs.append((a, b))
-                    elif b.instance in inside and a.instance in there:
-                        pairs.append((b, a))
+                both = [pair for a, b in self.equalities for pair in ((a, b), (b, a))]
+                pairs = [(a, b) for a, b in both if a.instance in inside and b.instance in there]
                 if pairs:
                     relation = Join(relation, other, tuple(dict.fromkeys(pairs)))
                     inside |= there
@@ -315,24 +292,6 @@ class Scope:
                     "a join without an equality", "every table must be joined by equal columns (ON, USING or WHERE)"
                 )
         return Select(relation, All(tuple(self.conditions))) if self.conditions else relation
-
-
-def drop_unpaired(relation: Relation, needed: frozenset[str]) -> Relation:
-    """Return a relation with the same rows that count, in which a left join is an inner one where that is possible.
-
-    A row counts only if it has values of all instances in ``needed``. Conditions and inner joins need further ones.
-    """
-    if isinstance(relation, Select):
-        columns = [column for part in conjuncts(relation.condition) for column in require_columns(part)]
-        needed |= {column.instance for column in columns}
-        return replace(relation, of=drop_unpaired(relation.of, needed))
-    if not isinstance(relation, Join):
-        return relation
-    if relation.outer and not needed & instances_of(relation.right):
-        return replace(relation, left=drop_unpaired(relation.left, needed))
-    needed |= {column.instance for pair in relation.on for column in pair}
-    left, right = (drop_unpaired(side, needed) for side in (relation.left, relation.right))
-    return replace(relation, left=left, right=right, outer=False)
 
 
 def column_of(node: Any, scope: Scope) -> Known:
@@ -565,11 +524,22 @@ def list_spans(part: str, period: tuple[date, date], known: Known) -> tuple[Span
     months = _MONTHS[part.removeprefix(_TRUNCATED)]
     found: dict[Any, list[tuple[Any, Any]]] = {}
     begin, end = period
+
+    def find_first_day(months: int) -> date:  # of a month, counted from the year 0
+        year, month = divmod(months, 12)
+        return date(year, month + 1, 1) if year <= date.max.year else date.max
+
+    def bound_at(day: date) -> Any:
+        whole = day if known.type.kind == "date" else datetime(day.year, day.month, day.day)
+        return literal(whole, False, known)
+
     while begin < end:
         unit = (12 * begin.year + begin.month - 1) // months * months
-        stop = min(_first_day(unit + months), end)
-        value = {"year": unit // 12, "quarter": unit % 12 // 3 + 1, "month": unit % 12 + 1}.get(part, _first_day(unit))
-        found.setdefault(value, []).append((_bound(begin, known), _bound(stop, known)))
+        stop = min(find_first_day(unit + months), end)
+        value = {"year": unit // 12, "quarter": unit % 12 // 3 + 1, "month": unit % 12 + 1}.get(
+            part, find_first_day(unit)
+        )
+        found.setdefault(value, []).append((bound_at(begin), bound_at(stop)))
         begin = stop
     return tuple(Span(value, tuple(found[value])) for value in sorted(found))
 
@@ -578,17 +548,6 @@ def list_ends(known: Known) -> tuple[Literal, Literal] | None:
     """Return the first and the last date or time of Python, for a column of such."""
     kind = {"date": date, "time": datetime}.get(known.type.kind)
     return None if kind is None else (literal(kind.min, False, known), literal(kind.max, False, known))
-
-
-def _first_day(months: int) -> date:
-    """Return the first day of a month, counted from the year 0."""
-    year, month = divmod(months, 12)
-    return date(year, month + 1, 1) if year <= date.max.year else date.max
-
-
-def _bound(day: date, known: Known) -> Any:
-    whole = day if known.type.kind == "date" else datetime(day.year, day.month, day.day)
-    return literal(whole, False, known)
 
 
 # Computed values: arithmetic, CASE and COALESCE
