@@ -128,21 +128,9 @@ def power(
     >>> required_samples(means, effect=4.0, power=0.9, std=15.0)
     959
     """
-    question = _question(
-        estimator,
-        effect,
-        level=level,
-        alternative=alternative,
-        std=std,
-        baseline=baseline,
-        share=share,
-        r_squared=r_squared,
-        overlap=overlap,
-        censored=censored,
-        n_features=n_features,
-        column=column,
-    )
-    return question.power(check_integer("n_samples", n_samples, at_least=2, at_most=_MOST_ROWS))
+    given = locals()
+    n = given.pop("n_samples")
+    return _question(**given).power(check_integer("n_samples", n, at_least=2, at_most=_MOST_ROWS))
 
 
 def required_samples(estimator: Any, effect: float, power: float = 0.8, **assumptions: Any) -> int:
