@@ -327,19 +327,8 @@ class KolmogorovSmirnovTest(_DistributionTest, GroupRankTest):
         Of the difference of the distribution functions: the largest absolute value (Kolmogorov and Smirnov), the range
         (Kuiper), or the root mean square (Cramér and von Mises). Kuiper's has more power for differences in spread
         and in the tails. The other two have more power for shifts, and the first less noise in relation to its size.
-    missing : {"error", "drop"}, default="error"
-        Treatment of a row with a NaN or infinite value, or without a declared label. "error" raises `InvalidData`.
-        "drop" leaves the row out: a part of epsilon counts the complete rows, and the test uses a random sample of
-        them, of public size.
-    missing_codes : sequence of numbers and text, optional
-        Public codes of missing entries, such as ``[-999, "unk"]``, in all columns. Numbers are compared by value, words
-        by text.
-    epsilon : float, default=1.0
-        Privacy parameter. Must be positive. The test is purely private: delta is 0.
-    random_state : None, int or numpy.random.Generator, default=None
-        None draws exact noise. Any other value simulates noise: the result is then not private.
-    budget : PrivacyBudget, optional
-        Budget that every call of ``fit`` charges before it draws noise. Clones share it.
+    missing, missing_codes, epsilon, random_state, budget
+        The same as in `SignedRankTest`.
 
     Attributes
     ----------
@@ -357,11 +346,8 @@ class KolmogorovSmirnovTest(_DistributionTest, GroupRankTest):
         value, and the row stays in its group.
     plan_ : DistributionPlan
         The release plan.
-    rows_, rows_noise_std_, n_rows_ : float, float, int
-        Noisy number of complete rows, the standard deviation of its noise, and the number of rows in the test. Only
-        with ``missing="drop"``.
-    n_features_in_ : int
-        Number of columns: 1.
+    rows_, rows_noise_std_, n_rows_, n_features_in_ : float, float, int, int
+        The same as in `SignedRankTest`.
 
     Notes
     -----
@@ -518,11 +504,8 @@ class GoodnessOfFitTest(_DistributionTest):
         Guarantee of the fit, for neighboring datasets that differ in one row. The number of rows is public.
     plan_ : DistributionPlan
         The release plan.
-    rows_, rows_noise_std_, n_rows_ : float, float, int
-        Noisy number of complete rows, the standard deviation of its noise, and the number of rows in the test. Only
-        with ``missing="drop"``.
-    n_features_in_ : int
-        Number of columns: 1.
+    rows_, rows_noise_std_, n_rows_, n_features_in_ : float, float, int, int
+        The same as in `SignedRankTest`.
 
     Notes
     -----

@@ -445,19 +445,8 @@ class MannWhitneyTest(GroupRankTest):
     smaller_fraction : float, default=0.5
         Public guess of the fraction of rows in the smaller group, where sizes are private. The statistic has more power
         for such groups. A wrong guess costs power, and the p-value stays valid.
-    missing : {"error", "drop"}, default="error"
-        Treatment of a row with a NaN or infinite value, or without a declared label. "error" raises `InvalidData`.
-        "drop" leaves the row out: a part of epsilon counts the complete rows, and the test uses a random sample of
-        them, of public size.
-    missing_codes : sequence of numbers and text, optional
-        Public codes of missing entries, such as ``[-999, "unk"]``, in all columns. Numbers are compared by value, words
-        by text.
-    epsilon : float, default=1.0
-        Privacy parameter. Must be positive. The test is purely private: delta is 0.
-    random_state : None, int or numpy.random.Generator, default=None
-        None draws exact noise. Any other value simulates noise: the result is then not private.
-    budget : PrivacyBudget, optional
-        Budget that every call of ``fit`` charges before it draws noise. Clones share it.
+    missing, missing_codes, epsilon, random_state, budget
+        The same as in `SignedRankTest`.
 
     Attributes
     ----------
@@ -475,11 +464,8 @@ class MannWhitneyTest(GroupRankTest):
         value, and the row stays in its group.
     plan_ : RankPlan
         The release plan.
-    rows_, rows_noise_std_, n_rows_ : float, float, int
-        Noisy number of complete rows, the standard deviation of its noise, and the number of rows in the test. Only
-        with ``missing="drop"``.
-    n_features_in_ : int
-        Number of columns: 1.
+    rows_, rows_noise_std_, n_rows_, n_features_in_ : float, float, int, int
+        The same as in `SignedRankTest`.
 
     Notes
     -----
@@ -562,19 +548,8 @@ class KruskalWallisTest(GroupRankTest):
         of every row is then public, and the guarantee protects its value.
     n_simulations : int, default=9999
         Number of simulations of the null distribution. Their seed is public and fixed, and they are stored.
-    missing : {"error", "drop"}, default="error"
-        Treatment of a row with a NaN or infinite value, or without a declared label. "error" raises `InvalidData`.
-        "drop" leaves the row out: a part of epsilon counts the complete rows, and the test uses a random sample of
-        them, of public size.
-    missing_codes : sequence of numbers and text, optional
-        Public codes of missing entries, such as ``[-999, "unk"]``, in all columns. Numbers are compared by value, words
-        by text.
-    epsilon : float, default=1.0
-        Privacy parameter. Must be positive. The test is purely private: delta is 0.
-    random_state : None, int or numpy.random.Generator, default=None
-        None draws exact noise. Any other value simulates noise: the result is then not private.
-    budget : PrivacyBudget, optional
-        Budget that every call of ``fit`` charges before it draws noise. Clones share it.
+    missing, missing_codes, epsilon, random_state, budget
+        The same as in `SignedRankTest`.
 
     Attributes
     ----------
@@ -589,11 +564,8 @@ class KruskalWallisTest(GroupRankTest):
         value, and the row stays in its group.
     plan_ : RankPlan
         The release plan.
-    rows_, rows_noise_std_, n_rows_ : float, float, int
-        Noisy number of complete rows, the standard deviation of its noise, and the number of rows in the test. Only
-        with ``missing="drop"``.
-    n_features_in_ : int
-        Number of columns: 1.
+    rows_, rows_noise_std_, n_rows_, n_features_in_ : float, float, int, int
+        The same as in `SignedRankTest`.
 
     Notes
     -----
