@@ -23,22 +23,11 @@ from dpstats.release.session import Session
 from dpstats.sensitivity.elastic import Column, Count, ElasticSensitivity, Join, Relation, tables
 from dpstats.sensitivity.levels import LEVEL
 from dpstats.sensitivity.smooth import smooth_level
-from dpstats.sql.answers import PrivateTable, answered
+from dpstats.sql.answers import ANSWER, ROWS, SHARES, PrivateTable, SQLPlan, answered
 from dpstats.sql.catalogue import BaseTable, Dialect, Probe, fold, quoted
 from dpstats.sql.compile import Compiled, read_cells
 from dpstats.sql.engines import DuckDBEngine, PostgresEngine, is_postgres
-from dpstats.sql.plans import (
-    ANSWER,
-    DISCOVERY_BITS,
-    ROWS,
-    SHARES,
-    SQLPlan,
-    discovery_plan,
-    exact_plan,
-    public_plan,
-    smooth_plan,
-    unit_plan,
-)
+from dpstats.sql.plans import DISCOVERY_BITS, discovery_plan, exact_plan, public_plan, smooth_plan, unit_plan
 from dpstats.sql.quantiles import (
     MOST_ROWS,
     QuantileAnswers,

@@ -33,11 +33,10 @@ from dpstats.release.charges import state_charges
 from dpstats.release.witness import Releasing
 from dpstats.sensitivity.elastic import Column, tables
 from dpstats.sql.aggregates import arrange
-from dpstats.sql.answers import PrivateAnswer, PrivateTable
+from dpstats.sql.answers import PrivateAnswer, PrivateTable, SQLPlan
 from dpstats.sql.catalogue import BaseTable, Catalogue, Path, fold
 from dpstats.sql.kinds import Answer, Kind, Setting, Source, kind_of_query
 from dpstats.sql.parse import parse
-from dpstats.sql.plans import SQLPlan
 from dpstats.sql.quantiles import QuantileAnswers
 from dpstats.sql.query import AS_DECLARED, Query, Several
 from dpstats.sql.scope import Known, read_period, same_type

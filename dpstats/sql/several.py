@@ -30,8 +30,19 @@ from dpstats.inference.estimates import Estimates
 from dpstats.inference.multiple_testing import BONFERRONI
 from dpstats.means.ratio import Noise, Ratio, RatioErrors, hull
 from dpstats.privacy.guarantee import PrivacyGuarantee
-from dpstats.sql.answers import HALF_ROW, SELECTED, CellAnswers, Numbers, Off, exclude_unitless, read_numbers
-from dpstats.sql.plans import ANSWER, ROWS, SHARES, SQLPlan
+from dpstats.sql.answers import (
+    ANSWER,
+    HALF_ROW,
+    ROWS,
+    SELECTED,
+    SHARES,
+    CellAnswers,
+    Numbers,
+    Off,
+    SQLPlan,
+    exclude_unitless,
+    read_numbers,
+)
 from dpstats.sql.query import Aggregate, Measure, Query, Several
 
 # Errors of weighted sums of released numbers, and of their ratios

@@ -23,7 +23,7 @@ import numpy as np
 from dpstats.errors import InvalidParameter
 from dpstats.sensitivity.elastic import tables
 from dpstats.sql import PrivateSQL
-from dpstats.sql.plans import ANSWER
+from dpstats.sql.answers import ANSWER
 from dpstats.sql.query import SPREADS
 from tests.sql.databases import fill
 

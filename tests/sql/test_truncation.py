@@ -11,7 +11,7 @@ from dpstats.privacy import Comparisons, OneOf
 from dpstats.privacy.guarantee import PrivacyGuarantee
 from dpstats.privacy.plan import Plan
 from dpstats.release.session import Session
-from dpstats.sql.plans import THRESHOLD_SHARE, Truncation
+from dpstats.sql.answers import THRESHOLD_SHARE, Truncation
 
 UNITS = np.repeat([1, 3, 40], [900, 300, 6])
 
