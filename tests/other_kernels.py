@@ -25,7 +25,7 @@ ROOT = Path(__file__).resolve().parents[1]
 # Pure functions of numbers, laws and bounds: not what fits, simulates or audits at length.
 NUMERICAL = (
     "tests/lattice",
-    "tests/test_intervals.py",
+    "tests/inference/test_intervals.py",
     "tests/identity/test_counterexamples.py",
     "tests/identity/test_by_inner_products.py",
     "tests/identity/test_rows.py",

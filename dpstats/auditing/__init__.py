@@ -1,10 +1,17 @@
 """Lower bounds on epsilon by attacking a release; sensitivities by replaying a neighboring dataset."""
 
 from dpstats.auditing.attack import audit, audit_outputs
-from dpstats.auditing.exact import audit_probabilities, exact_delta, exact_epsilon, kl_divergence
 from dpstats.auditing.movement import Movement, SensitivityCheck
 from dpstats.auditing.release_check import CheckItem, ReleaseCheck, check_release
-from dpstats.auditing.result import AuditResult, ExactAuditResult, epsilon_lower_bound
+from dpstats.auditing.result import (
+    AuditResult,
+    ExactAuditResult,
+    audit_probabilities,
+    epsilon_lower_bound,
+    exact_delta,
+    exact_epsilon,
+    kl_divergence,
+)
 from dpstats.auditing.sensitivity import check_sensitivity, worst_neighbor
 
 __all__ = [

@@ -86,9 +86,7 @@ def choose_event(pair: Pair, delta: float) -> tuple[Event, Floats]:
     return best, np.unique(np.concatenate([even, _spread(pooled, _CURVE_POINTS // 2)]))
 
 
-def count_event(
-    event: Event, thresholds: Floats, pair: Pair
-) -> tuple[tuple[int, int], list[tuple[int, int]]]:
+def count_event(event: Event, thresholds: Floats, pair: Pair) -> tuple[tuple[int, int], list[tuple[int, int]]]:
     """Count an event, and the same score cut at other thresholds, on the runs set aside for counting."""
     scores = _scores(event.score, pair)
     counted = [_count_at_least(np.sort(event.sign * values), thresholds).tolist() for values in scores]
@@ -123,9 +121,7 @@ def _best_cut(score: Score, scores: tuple[Floats, Floats], delta: float) -> Even
             # Exact bounds take a microsecond each: they are for those that look best at a glance.
             ratios = (lower[likely] - delta) / upper[other]
             first = np.argsort(-ratios, kind="stable")[:_SHORTLIST]
-            bounds = epsilon_lower_bound(
-                counts[likely][first], counts[other][first], trials, delta, _CHOOSING
-            )
+            bounds = epsilon_lower_bound(counts[likely][first], counts[other][first], trials, delta, _CHOOSING)
             index = int(np.argmax(bounds))
             if bounds[index] > best_bound:
                 best = Event(score, sign, float(sign * thresholds[first[index]]), swapped)
@@ -234,9 +230,7 @@ def audit(
     # At least one block a half: blocks are compared with each other, to refuse a release that repeats itself.
     sizes = 2 * cut(half, _BATCH if batched else _RUNS)
     blocks = [(releases, data, score, batched, size) for size in sizes for data in (dataset, neighbor)]
-    outputs = run_blocks(
-        _run, blocks, random_state=random_state, n_jobs=n_jobs, progress=progress, description="audit"
-    )
+    outputs = run_blocks(_run, blocks, random_state=random_state, n_jobs=n_jobs, progress=progress, description="audit")
     per_dataset = outputs[::2], outputs[1::2]
     for done in per_dataset:
         _refuse_repetition(done)
@@ -295,13 +289,9 @@ def audit_outputs(
             raise refuse(name, given=given, allowed="a sequence of outputs, or a table with one in each row")
     sizes = [len(given) for given in names.values()]
     if sizes[0] != sizes[1] or sizes[0] < 4:
-        raise refuse(
-            "neighbor_outputs", got=f"{sizes[0]} and {sizes[1]}", allowed="as many as outputs, at least 4"
-        )
+        raise refuse("neighbor_outputs", got=f"{sizes[0]} and {sizes[1]}", allowed="as many as outputs, at least 4")
     even = sizes[0] - sizes[0] % 2
-    blocks = [
-        [_apply_score(as_component(given, sizes[0], name), score)[:even]] for name, given in names.items()
-    ]
+    blocks = [[_apply_score(as_component(given, sizes[0], name), score)[:even]] for name, given in names.items()]
     first, second = join(blocks)
     return _attack(((first,), (second,)), epsilon, delta, confidence)
 

@@ -174,14 +174,10 @@ def movement(first: Seen, second: Seen) -> Movement | None:
     if isinstance(stage, Coins | Shuffle) or all(left_out):
         return None
     if any(left_out):
-        return _wrong(
-            stage.name, "whether it is released", "is left out for one neighbor and not for the other"
-        )
+        return _wrong(stage.name, "whether it is released", "is left out for one neighbor and not for the other")
     if stage != second.stage:
         return _wrong(
-            stage.name,
-            "its declaration",
-            "declares, or draws, other numbers for the neighbor: they are from the data",
+            stage.name, "its declaration", "declares, or draws, other numbers for the neighbor: they are from the data"
         )
     return _KINDS[type(stage)](stage, *given)
 
@@ -199,9 +195,7 @@ def _additive(stage: Stage | JointStage, first: Any, second: Any) -> Movement:
         pairs = [(a, b)]
     joint = isinstance(stage, JointStage)
     if not all(_alike(*pair) for pair in pairs):
-        return _wrong(
-            stage.name, words, "has other numbers for the neighbor: their count depends on the data"
-        )
+        return _wrong(stage.name, words, "has other numbers for the neighbor: their count depends on the data")
     distance, most = max(measure_change(stage, *pair) for pair in pairs), stated_sensitivity(stage)
     # Use the units of the release, if its numbers have one unit.
     step = 1.0 if isinstance(stage, JointStage) or isinstance(stage.spacing, tuple) else stage.spacing
@@ -235,9 +229,7 @@ def _discovery(stage: Discovery, first: Any, second: Any) -> Movement:
     if max(counts, default=0) > stage.row_steps:
         return _wrong(stage.name, words, "moves a count by more than a row, for which the threshold is made")
     touched += [(absent, absent)] * (stage.keys - len(touched))
-    both = [
-        {name: np.concatenate([pair[side][name] for pair in touched]) for name in absent} for side in (0, 1)
-    ]
+    both = [{name: np.concatenate([pair[side][name] for pair in touched]) for name in absent} for side in (0, 1)]
     distance, most = measure_change(stage.touched, *both), stated_sensitivity(stage.touched)
     found, declared = (in_steps(stage.touched, length) for length in (distance, most))
     return Movement(stage.name, words, found, declared, distance <= most)
@@ -308,10 +300,7 @@ def _range_of_runs(first: Runs, second: Runs) -> Fraction | None:
         own = [runs.line == line for runs in (first, second)]
         if not all(here.any() for here in own):
             return None
-        ends = {
-            (int(r.low[here].min()), int(r.high[here].max()))
-            for r, here in zip((first, second), own, strict=True)
-        }
+        ends = {(int(r.low[here].min()), int(r.high[here].max())) for r, here in zip((first, second), own, strict=True)}
         if len(ends) > 1:
             return None
         both = [(runs.low[here], runs.utility[here]) for runs, here in zip((first, second), own, strict=True)]
@@ -391,9 +380,7 @@ def _responses(stage: Responses, first: Any, second: Any) -> Movement:
 
 def _question(stage: Comparisons, first: Any, second: Any) -> Movement:
     # The compared value, and the value that is released if it is above.
-    most = max(
-        abs(int(a) - int(b)) for a, b in zip(first, second, strict=True) if a is not None and b is not None
-    )
+    most = max(abs(int(a) - int(b)) for a, b in zip(first, second, strict=True) if a is not None and b is not None)
     least = stage.sensitivity_steps
     return Movement(stage.name, "value of a question, steps", float(most), float(least), most <= least)
 
@@ -401,9 +388,7 @@ def _question(stage: Comparisons, first: Any, second: Any) -> Movement:
 def _measure_declared(stage: Declared, first: Any, second: Any) -> Movement:
     words = f"{stage.norm} of scores up to a common shift" if stage.selection else stage.norm
     if first.shape != second.shape:
-        return _wrong(
-            stage.name, words, "has other numbers for the neighbor: their count depends on the data"
-        )
+        return _wrong(stage.name, words, "has other numbers for the neighbor: their count depends on the data")
     if object in (first.dtype, second.dtype):  # integers that a float cannot hold
         pairs = zip(first.ravel().tolist(), second.ravel().tolist(), strict=True)
         move = [Fraction(a) - Fraction(b) for a, b in pairs]
@@ -417,9 +402,7 @@ def _measure_declared(stage: Declared, first: Any, second: Any) -> Movement:
         if stage.norm != "linf" and 0 < distance < math.inf:
             # Math's own lengths neither overflow nor underflow.
             distance = math.fsum(sizes) if stage.norm == "l1" else math.hypot(*sizes)
-    return Movement(
-        stage.name, words, distance, stage.sensitivity, distance <= stage.sensitivity * (1 + _ROUNDING)
-    )
+    return Movement(stage.name, words, distance, stage.sensitivity, distance <= stage.sensitivity * (1 + _ROUNDING))
 
 
 def _wrong(name: str, words: str, problem: str) -> Movement:
@@ -558,19 +541,13 @@ class SensitivityCheck(Printed):
         if self.verdict == LEFT_OPEN:
             notes.append("The output may hold more than was released: return what can be compared, or None.")
         if self.verdict == REFUSED:
-            notes.append(
-                "That bad data are refused is seen by all: bounds, or checks beforehand, must make it public."
-            )
+            notes.append("That bad data are refused is seen by all: bounds, or checks beforehand, must make it public.")
         notes.append(
             "This compares two datasets only. A violation is a proof. Its absence is not: other rows may move more."
         )
         notes.append("The moved amounts depend on the rows: if these are private, so are the amounts.")
         return Summary(
-            "Sensitivity check",
-            facts,
-            ("stage", "measured by", "moved", "declared", "ratio", "within"),
-            rows,
-            notes,
+            "Sensitivity check", facts, ("stage", "measured by", "moved", "declared", "ratio", "within"), rows, notes
         )
 
 

@@ -93,9 +93,7 @@ class ReleaseCheck(Printed):
 
     def _records(self) -> Records:
         columns = {key: [getattr(item, key) for item in self.items] for key in ("verdict", "detail")}
-        return Records(
-            [item.name for item in self.items], columns, {"estimator": self.estimator, "ok": self.ok}
-        )
+        return Records([item.name for item in self.items], columns, {"estimator": self.estimator, "ok": self.ok})
 
     def summary(self) -> Summary:
         """Return a table with one row for each check; prints as text, shows as HTML in a notebook."""
@@ -267,36 +265,25 @@ class _Work:
         try:
             self._fit(self.estimator, first, budget=budget)
         except DPStatsError as error:
-            return CheckItem(
-                "charge", FAILED, f"A budget of {_numbers(claim)} does not pay for one fit: {error}"
-            )
+            return CheckItem("charge", FAILED, f"A budget of {_numbers(claim)} does not pay for one fit: {error}")
         try:
             self._fit(self.estimator, first, budget=budget)
         except BudgetExceeded:
-            return CheckItem(
-                "charge", PASSED, f"A fit charged {_numbers(budget.spent)}. A second one was refused."
-            )
+            return CheckItem("charge", PASSED, f"A fit charged {_numbers(budget.spent)}. A second one was refused.")
         return CheckItem("charge", FAILED, f"A budget of {_numbers(claim)} paid for two fits.")
 
     def simulation(self) -> CheckItem:
         """Check that a fit says whether its noise is simulated."""
         first = self.pairs[0][0]
-        said = [
-            self._fit(self.estimator, first, random_state=seed).privacy_.simulated
-            for seed in (self.seed, None)
-        ]
+        said = [self._fit(self.estimator, first, random_state=seed).privacy_.simulated for seed in (self.seed, None)]
         if said == [True, False]:
             return CheckItem("simulation", PASSED, "Only a fit with a seed says that its noise is simulated.")
-        return CheckItem(
-            "simulation", FAILED, "The guarantee of a fit does not say whether its noise is simulated."
-        )
+        return CheckItem("simulation", FAILED, "The guarantee of a fit does not say whether its noise is simulated.")
 
     def audit(self) -> CheckItem:
         """Attack fits of the pair that moves a stage furthest."""
         result = self._audit(self.estimator)
-        found = (
-            f"The lower bound on epsilon is {result.epsilon_lower:.3g}; {self.claim.epsilon:.3g} is claimed."
-        )
+        found = f"The lower bound on epsilon is {result.epsilon_lower:.3g}; {self.claim.epsilon:.3g} is claimed."
         if result.violated:
             return CheckItem("audit", FAILED, found)
         strong = result.epsilon_lower >= self.power * self.claim.epsilon
@@ -305,9 +292,7 @@ class _Work:
     def caught(self, name: str, made: PrivateEstimator[Any]) -> CheckItem:
         """Check that a planted bug is accused."""
         if self._refusal(made) is not None:
-            return CheckItem(
-                f"planted bug: {name}", PASSED, "Its plan costs more than it states: fits are refused."
-            )
+            return CheckItem(f"planted bug: {name}", PASSED, "Its plan costs more than it states: fits are refused.")
         if any(check_sensitivity(_clone(made), *pair, seed=self.seed).violated for pair in self.pairs):
             return CheckItem(f"planted bug: {name}", PASSED, "The replay of a neighbor accuses it.")
         result = self._audit(made)

@@ -205,9 +205,7 @@ class Encoder:
                 number = numbers[position]
                 if number is not None:
                     row[2 + position] = number
-                row[2 + self.positions + position] = codes.get(
-                    _word(leaves[position], number), 1
-                )  # 1: unseen
+                row[2 + self.positions + position] = codes.get(_word(leaves[position], number), 1)  # 1: unseen
         return table
 
 
@@ -474,9 +472,7 @@ def _classifiers(first: Component, second: Component) -> Iterator[Score]:
         encode, table = _finite_or_nan, _finite_or_nan(np.concatenate([first, second]))
     filled = np.nan_to_num(table)
     # A column with one value in training cannot separate the datasets.
-    used = np.flatnonzero(
-        (filled != filled[0]).any(axis=0) | (np.isnan(table) != np.isnan(table[0])).any(axis=0)
-    )
+    used = np.flatnonzero((filled != filled[0]).any(axis=0) | (np.isnan(table) != np.isnan(table[0])).any(axis=0))
     if used.size == 0:
         used = np.array([0])
     mask = np.isin(used, categorical or [])

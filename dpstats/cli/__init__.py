@@ -20,10 +20,9 @@ from dpstats.cli.doctor import add_demo, add_doctor, add_simulate
 from dpstats.cli.groups import GROUP_MEANS, HISTOGRAM, KS, SURVIVAL, TABLE
 from dpstats.cli.mean import BOUNDS, MEAN, PROPORTION, QUANTILE, SPARSE_MEAN
 from dpstats.cli.options import Parser, defer, in_options, join_lists, one_line
-from dpstats.cli.output import EXITS, as_json, epilog, keep_apart, status_of, tell, tell_error
+from dpstats.cli.output import EXITS, as_json, epilog, json_schema, keep_apart, status_of, tell, tell_error
 from dpstats.cli.regress import IDENTITY_TEST, REGRESS, STATISTIC
 from dpstats.cli.release import ReleaseCommand, add_plans
-from dpstats.cli.schema import json_schema
 from dpstats.cli.sql import add_sql
 from dpstats.errors import DPStatsError
 from dpstats.release.charges import state_charges
@@ -129,9 +128,7 @@ def _parser() -> argparse.ArgumentParser:
         epilog=epilog(),
     )
     parser.add_argument("--version", action="version", version=f"dpstats {__version__}")
-    parser.add_argument(
-        "--json-schema", action=_PrintSchema, nargs=0, help="print the schema of --json, and exit"
-    )
+    parser.add_argument("--json-schema", action=_PrintSchema, nargs=0, help="print the schema of --json, and exit")
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
     # The order of commands in the help text
     add_demo(commands)

@@ -9,17 +9,9 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from dpstats.cli.options import (
-    QUIET,
-    InputTable,
-    add_options,
-    add_output,
-    add_plot,
-    add_table,
-    check_plot,
-    given,
-)
+from dpstats.cli.options import QUIET, add_options, add_output, add_plot, check_plot, given
 from dpstats.cli.output import VIOLATION, KeptResult, KeptResults, as_json, epilog, opened, output, tell
+from dpstats.cli.tables import InputTable, add_table
 from dpstats.errors import InvalidData, refuse
 
 if TYPE_CHECKING:
@@ -96,9 +88,7 @@ def _new(options: argparse.Namespace) -> None:
         )
         text = f"Made {options.ledger}: {budget.total}, method {budget.method!r}"
         if budget.unit is None:
-            text += (
-                "\nThe first charge sets the unit: a row, or a person with all rows (to declare it: --unit)."
-            )
+            text += "\nThe first charge sets the unit: a row, or a person with all rows (to declare it: --unit)."
         show(text, _facts(options.ledger, budget))
 
 
@@ -139,9 +129,7 @@ def _history(options: argparse.Namespace) -> None:
     lines = [f"{'time (UTC)':<25}  {'epsilon':>10}  {'delta':>10}  {'unit':<10}  for"]
     for row in rows:
         label, unit = (json.dumps(row[name], ensure_ascii=False)[1:-1] for name in ("label", "unit"))
-        lines.append(
-            f"{row['time']:<25}  {row['epsilon']:>10.6g}  {row['delta']:>10.3g}  {unit:<10}  {label}"
-        )
+        lines.append(f"{row['time']:<25}  {row['epsilon']:>10.6g}  {row['delta']:>10.3g}  {unit:<10}  {label}")
     with output(options) as show:
         show("\n".join(lines), {"ledger": str(options.ledger), "charges": rows})
 
@@ -164,8 +152,7 @@ def _keys(options: argparse.Namespace) -> None:
     ]
     lines = [f"{'time (UTC)':<25}  {'answer':<8}  key: for"]
     lines += [
-        f"{row['time']:<25}  {row['state']:<8}  {json.dumps(row['label'], ensure_ascii=False)[1:-1]}"
-        for row in rows
+        f"{row['time']:<25}  {row['state']:<8}  {json.dumps(row['label'], ensure_ascii=False)[1:-1]}" for row in rows
     ]
     with output(options) as show:
         show("\n".join(lines), {"ledger": str(options.ledger), "keys": rows})
@@ -178,12 +165,7 @@ def _results(options: argparse.Namespace) -> None:
     kept = KeptResults(options.ledger)
     found = kept.all()
     facts = [
-        {
-            "number": result.number,
-            "time": _time(result.time),
-            "releases": result.releases,
-            "result": result.facts,
-        }
+        {"number": result.number, "time": _time(result.time), "releases": result.releases, "result": result.facts}
         for result in found
     ]
     with output(options) as show:
@@ -199,9 +181,7 @@ def _text(result: KeptResult) -> str:
     if result.text is not None:
         return f"{head}\n\n{result.text}"
     parts = [f"{release['plan']}\nreleased: {as_json(release['released'])}" for release in result.releases]
-    return "\n".join(
-        [head, "The report was not made. The released values, by the stages of the plan:", *parts]
-    )
+    return "\n".join([head, "The report was not made. The released values, by the stages of the plan:", *parts])
 
 
 def _time(seconds: float) -> str:

@@ -9,8 +9,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dpstats.cli.options import InputTable, add_options, check_one, given, refuse_both, split_list
+from dpstats.cli.options import add_options, check_one, given, refuse_both, split_list
 from dpstats.cli.release import ReleaseCommand
+from dpstats.cli.tables import InputTable
 from dpstats.errors import refuse
 
 

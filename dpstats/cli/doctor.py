@@ -83,15 +83,11 @@ def diagnose(folder: Path | str = ".") -> list[Check]:
 def _checks(folder: Path) -> Iterator[Check]:
     from dpstats.release.receipts import Check
 
-    yield Check(
-        "dpstats", True, f"{__version__}, Python {platform.python_version()}, {platform.platform(terse=True)}"
-    )
+    yield Check("dpstats", True, f"{__version__}, Python {platform.python_version()}, {platform.platform(terse=True)}")
     least = _least_versions()
     for kind, extras in (("required", dict.fromkeys(REQUIRED, "")), ("optional", OPTIONAL)):
         found = [_version(name, extra, least.get(name, "0"), kind) for name, extra in extras.items()]
-        yield Check(
-            f"{kind} packages", all(fits for fits, _ in found), ", ".join(words for _, words in found)
-        )
+        yield Check(f"{kind} packages", all(fits for fits, _ in found), ", ".join(words for _, words in found))
     checks: dict[str, Callable[[], tuple[bool, str]]] = {
         "random numbers": _entropy,
         "linear algebra": _linear_algebra,
@@ -109,9 +105,7 @@ def _least_versions() -> dict[str, str]:
     """Return the oldest version of each package that dpstats declares, also for its extras."""
     import importlib.metadata
 
-    declared = (
-        re.match(r"([\w-]+)[^>;]*>=([\d.]+)", each) for each in importlib.metadata.requires("dpstats") or ()
-    )
+    declared = (re.match(r"([\w-]+)[^>;]*>=([\d.]+)", each) for each in importlib.metadata.requires("dpstats") or ())
     return {found[1]: found[2] for found in declared if found}
 
 
@@ -322,11 +316,7 @@ def comparison(mean: ClippedMean, truth: Any) -> Summary:
     ]
     notes = [*summary.notes, "The last column is not private; it can be shown because these data are public."]
     return Summary(
-        "RAND Health Insurance Experiment: private means",
-        summary.facts,
-        (*summary.columns, "not private"),
-        rows,
-        notes,
+        "RAND Health Insurance Experiment: private means", summary.facts, (*summary.columns, "not private"), rows, notes
     )
 
 
@@ -508,10 +498,7 @@ def _run(study: Any, options: argparse.Namespace) -> Any:
 
     try:
         return study.run(
-            options.out,
-            n_jobs=options.jobs,
-            progress=shows_progress(options),
-            retry_failed=options.retry_failed,
+            options.out, n_jobs=options.jobs, progress=shows_progress(options), retry_failed=options.retry_failed
         )
     except StudyFileError as error:
         raise InvalidParameter(f"--out {error}" if options.out is not None else str(error)) from None

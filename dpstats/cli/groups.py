@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 
 from dpstats.cli.options import (
     DISCOVER,
-    InputTable,
     add_options,
     bounds_of,
     by_column,
@@ -19,10 +18,10 @@ from dpstats.cli.options import (
     levels_of,
     numbers_of,
     per_column,
-    read_rows,
     split_list,
 )
 from dpstats.cli.release import ReleaseCommand, private_size
+from dpstats.cli.tables import InputTable, read_rows
 from dpstats.errors import refuse
 
 if TYPE_CHECKING:
@@ -625,9 +624,7 @@ class KsCommand(ReleaseCommand):
             return KolmogorovSmirnovTest(groups=split_list(options.groups), **own)
         name, *args = split_list(options.distribution) or [""]
         words = "a name of scipy.stats and numbers, separated by commas"
-        return GoodnessOfFitTest(
-            distribution=name, args=tuple(numbers_of("--distribution", args, words)), **own
-        )
+        return GoodnessOfFitTest(distribution=name, args=tuple(numbers_of("--distribution", args, words)), **own)
 
     def report(self, model: Any, options: argparse.Namespace) -> tuple[list[Any], dict[str, Any]]:
         result = model.result_

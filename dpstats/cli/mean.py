@@ -5,17 +5,9 @@ from __future__ import annotations
 import argparse
 from typing import Any
 
-from dpstats.cli.options import (
-    InputTable,
-    check_ends,
-    check_one,
-    given,
-    numbers_of,
-    per_column,
-    read_rows,
-    refuse_both,
-)
+from dpstats.cli.options import check_ends, check_one, given, numbers_of, per_column, refuse_both
 from dpstats.cli.release import ErrorTarget, ReleaseCommand, estimates, private_size
+from dpstats.cli.tables import InputTable, read_rows
 from dpstats.errors import refuse
 
 
@@ -227,11 +219,7 @@ class SparseMeanCommand(ReleaseCommand):
         if interval is not None:
             facts |= {"estimand": interval.estimand, "confidence_level": interval.confidence_level}
         errors = np.full(support.shape, plan.noise_std)
-        names, means, stds = (
-            model.feature_names_in_[support],
-            model.mean_[support],
-            getattr(model, "std_", None),
-        )
+        names, means, stds = (model.feature_names_in_[support], model.mean_[support], getattr(model, "std_", None))
         facts["columns"] = estimates(names, means, errors, interval, stds)
         return [model.summary(options.confidence)], facts
 
@@ -337,8 +325,7 @@ class QuantileCommand(ReleaseCommand):
             "confidence_level": None if options.no_intervals else options.confidence,
             "coverage": options.coverage,
             "quantiles": [
-                dict(zip(keys, row, strict=False))
-                for row in zip(model.q, *(x.tolist() for x in ends), strict=True)
+                dict(zip(keys, row, strict=False)) for row in zip(model.q, *(x.tolist() for x in ends), strict=True)
             ],
             **({"rows": model.rows_} if options.missing == "drop" else {}),
         }

@@ -11,7 +11,6 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from dpstats.cli.options import (
-    InputTable,
     Pair,
     add_options,
     bounds_of,
@@ -20,12 +19,11 @@ from dpstats.cli.options import (
     given,
     levels_of,
     per_column,
-    read_rows,
-    reading,
     refuse_both,
 )
 from dpstats.cli.output import shows_progress
 from dpstats.cli.release import PowerTarget, ReleaseCommand
+from dpstats.cli.tables import InputTable, read_rows, reading
 from dpstats.errors import InvalidParameter, refuse, show
 
 if TYPE_CHECKING:
@@ -84,9 +82,7 @@ def _model(options: argparse.Namespace, d: int | None = None) -> _Model:
         for name in ("outcome", "column", "no_intercept"):
             if getattr(options, name, None):
                 remedy = "Give it in the formula."
-                raise refuse(
-                    f"--{name.replace('_', '-')}", allowed="not be given with --formula", remedy=remedy
-                )
+                raise refuse(f"--{name.replace('_', '-')}", allowed="not be given with --formula", remedy=remedy)
         if pairs:
             raise refuse("--bounds", allowed="name their columns where there is a formula: NAME=LO,HI")
         further = _further(options, named)
@@ -187,9 +183,7 @@ def _parsed(
 def _outcome_bounds(bounds: Any, name: str, logistic: bool) -> Any:
     if logistic and bounds is not None:
         remedy = "The outcome is 0 or 1."
-        raise refuse(
-            "--bounds", allowed=f"not have the outcome ({show(name)}) with --logistic", remedy=remedy
-        )
+        raise refuse("--bounds", allowed=f"not have the outcome ({show(name)}) with --logistic", remedy=remedy)
     if not logistic and bounds is None:
         raise refuse("--bounds", allowed=f"have the outcome: {name}=LO,HI")
     return bounds
@@ -551,9 +545,7 @@ class IdentityTestCommand(ReleaseCommand):
             "filtering": FilteringTest,
         }
         if options.delta is not None and options.test != "filtering":
-            raise refuse(
-                "--delta", got=f"--test {options.test}", allowed="be given with --test filtering only"
-            )
+            raise refuse("--delta", got=f"--test {options.test}", allowed="be given with --test filtering only")
         if options.null == "product" and (options.std is not None or options.cov is not None):
             remedy = "Signs have variance 1 - mean^2."
             raise refuse("--std and --cov", allowed="be given with --null normal only", remedy=remedy)

@@ -12,25 +12,20 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from dpstats.cli.options import (
-    InputTable,
     add_options,
     add_output,
     add_plot,
     add_privacy,
-    add_table,
-    add_unit,
     check_plot,
     given,
     in_options,
-    missing_words,
     per_column,
-    read_rows,
     refuse_both,
     spell_notes,
     split_list,
-    text_format,
 )
 from dpstats.cli.output import epilog, notice, opened, output, until_delivered
+from dpstats.cli.tables import InputTable, add_table, add_unit, missing_words, read_rows, text_format
 from dpstats.errors import BudgetExceeded, InvalidData, InvalidParameter, LedgerError, refuse, show
 
 if TYPE_CHECKING:
@@ -265,9 +260,7 @@ class ReleaseCommand:
         if options.unit is None:
             return (table.rows(options.column) if self.in_blocks else table.frame(options.column),)
         if not options.column:
-            raise refuse(
-                "--unit", allowed="be given with --column, once for each column whose entries are averaged"
-            )
+            raise refuse("--unit", allowed="be given with --column, once for each column whose entries are averaged")
         return (read_rows(table, options, dict.fromkeys(options.column, "mean")),)
 
     def width(self, options: argparse.Namespace) -> int | None:
@@ -296,9 +289,7 @@ class ReleaseCommand:
         add_table(parser)
         required = "" if self.all_columns or self.names_columns else ", required"
         every = " (default: all, which have to be numbers)" if self.all_columns else ""
-        add_options(
-            parser, f"    --column NAME, repeated{required}\n        column to use; repeatable{every}"
-        )
+        add_options(parser, f"    --column NAME, repeated{required}\n        column to use; repeatable{every}")
         if self.intervals:
             add_options(parser, _CONFIDENCE)
         self.add_parameters(parser)
@@ -492,9 +483,7 @@ def _naming(table: InputTable, options: argparse.Namespace) -> Iterator[None]:
         from dpstats.data.duckdb_rows import CHOOSE_COLUMNS
         from dpstats.data.values import NO_NUMBER
 
-        words = in_options(error, options).replace(
-            "if None is declared", "if an empty one is declared: NAME=A,B,"
-        )
+        words = in_options(error, options).replace("if None is declared", "if an empty one is declared: NAME=A,B,")
         words = words.removesuffix(f". {CHOOSE_COLUMNS}")
         if words.endswith(NO_NUMBER):
             words += ". Remove units and thousands separators, or declare words for missing entries with --na-values"
@@ -518,9 +507,7 @@ def private_size(estimator: Any, confidence: float) -> dict[str, Any]:
     return {"n": estimator.n_, "n_noise_std": estimator.n_noise_std_, "n_low": low, "n_high": high}
 
 
-def estimates(
-    names: Any, means: Any, errors: Any, interval: Any = None, stds: Any = None
-) -> list[dict[str, Any]]:
+def estimates(names: Any, means: Any, errors: Any, interval: Any = None, stds: Any = None) -> list[dict[str, Any]]:
     """Return a record per column: estimate, noise, and optionally the interval and the standard deviation."""
     columns = {"name": map(str, names), "mean": means.tolist(), "noise_std": errors.tolist()}
     if interval is not None:
@@ -624,12 +611,7 @@ def _planned_columns(command: ReleaseCommand, options: argparse.Namespace) -> in
 
 
 def _show_plan(
-    options: argparse.Namespace,
-    estimator: Any,
-    n: int,
-    d: int,
-    before: str = "",
-    found: dict[str, Any] | None = None,
+    options: argparse.Namespace, estimator: Any, n: int, d: int, before: str = "", found: dict[str, Any] | None = None
 ) -> None:
     """Show a plan: what it costs, whether a budget could pay it, and how long it takes to calibrate."""
     plan = estimator.plan(n, d)

@@ -68,9 +68,7 @@ def price_in_rows(epsilon: float, points: int) -> float:
     # The price falls with epsilon, so the price at 1,000 is a bound. At 2,000 the decay is 0 in floating point.
     decay = math.exp(-min(epsilon, 1000.0) / 2)
     start = 1 / (1 - decay)
-    return min(
-        _bound_price(factor * start, decay, points - 1) for factor in np.geomspace(0.05, 20, 121).tolist()
-    )
+    return min(_bound_price(factor * start, decay, points - 1) for factor in np.geomspace(0.05, 20, 121).tolist())
 
 
 def _bound_price(level: float, decay: float, others: int) -> float:
@@ -186,10 +184,7 @@ class ConformalPlan(ReleasePlan):
     def cautions(self) -> list[tuple[str, str]]:
         """Origin of the model, as a fact of plans and summaries."""
         name, _, guarantee = self.model.partition(" at ")
-        found = [
-            *super().cautions,
-            ("Model", f"{name}, {TRAINING[self.training]} (training={self.training!r})"),
-        ]
+        found = [*super().cautions, ("Model", f"{name}, {TRAINING[self.training]} (training={self.training!r})")]
         return [*found, ("Model's privacy", guarantee)] if guarantee else found
 
     def facts(self) -> dict[str, Any]:
@@ -228,33 +223,18 @@ def conformal_plan(
     model: str,
 ) -> ConformalPlan:
     """Return the plan of one private score, or of one in each group."""
-    if points is not None:
-        return _plan_points(n, d, alpha, epsilon, thresholds, points, groups, training, model)
-    low, high, by_ratio = thresholds
-    span = math.log(high / low) if by_ratio else _LINEAR_SPAN
-    own = n / max(len(groups), 1)
+    if points is None:
+        low, high, by_ratio = thresholds
+        span = math.log(high / low) if by_ratio else _LINEAR_SPAN
+        own = n / max(len(groups), 1)
 
-    def widening(count: int) -> float:
-        # Scores are rounded up to a point, and the rank is higher by the price. Too few rows have no rank.
-        price = price_in_rows(epsilon, count)
-        rounding = span / (2 * (count - 1))
-        return rounding + _TAIL * price / (alpha * (own + 1)) + 10 * (price > alpha * (own + 1))
+        def widening(count: int) -> float:
+            # Scores are rounded up to a point, and the rank is higher by the price. Too few rows have no rank.
+            price = price_in_rows(epsilon, count)
+            rounding = span / (2 * (count - 1))
+            return rounding + _TAIL * price / (alpha * (own + 1)) + 10 * (price > alpha * (own + 1))
 
-    best = min(_POINTS, key=widening)
-    return _plan_points(n, d, alpha, epsilon, thresholds, best, groups, training, model)
-
-
-def _plan_points(
-    n: int,
-    d: int,
-    alpha: float,
-    epsilon: float,
-    thresholds: tuple[float, float, bool],
-    points: int,
-    groups: tuple[Any, ...],
-    training: str,
-    model: str,
-) -> ConformalPlan:
+        points = min(_POINTS, key=widening)
     facts = (alpha, thresholds, points)
     if groups:
         stages, price, rule = _group_stages(alpha, epsilon, points, groups)
@@ -274,9 +254,7 @@ def _plan_points(
         )
     words = "{size} of {candidates:,} points, exponential mechanism of scale {scale:.6g} in ranks"
     stage = Choice(SCORE, 1, 2, scale, points, words=words)
-    return ConformalPlan(
-        (stage,), PrivacyGuarantee(epsilon), n, d, *facts, price, rank, None, (), training, model
-    )
+    return ConformalPlan((stage,), PrivacyGuarantee(epsilon), n, d, *facts, price, rank, None, (), training, model)
 
 
 def _group_stages(
@@ -290,9 +268,7 @@ def _group_stages(
     scale = max(quotient_up(4, (1 - share) * epsilon * (1 - 2.0**-50)), LEAST_SCALE)
     nested_reach(scale, 1, points)
     price = price_in_rows(4 / scale, points)
-    words = (
-        "{size} of {candidates:,} points, exponential mechanism of scale {scale:.6g} in half rows of a group"
-    )
+    words = "{size} of {candidates:,} points, exponential mechanism of scale {scale:.6g} in half rows of a group"
     stages = (
         Stage(ROWS, "laplace", len(groups), 1.0, 2, counts),
         Choice(SCORE, len(groups), 4, scale, points, words=words),

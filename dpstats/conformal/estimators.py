@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, clone
 from sklearn.exceptions import NotFittedError
-from sklearn.utils import get_tags
+from sklearn.utils import ClassifierTags, RegressorTags, get_tags
 from sklearn.utils.validation import check_is_fitted
 
 from dpstats.conformal.coverage import (
@@ -69,6 +69,7 @@ class ConformalPredictor(PrivateEstimator[ConformalPlan]):
     _models: ClassVar[tuple[str, ...]] = ("estimator",)
     _infinite: ClassVar[str]
     _released: ClassVar[str]
+    _model_tags: ClassVar[tuple[str, Any]]
 
     @property
     def _scores(self) -> Numbers:
@@ -120,9 +121,10 @@ class ConformalPredictor(PrivateEstimator[ConformalPlan]):
         points = self.n_points
         if points is not None:
             points = check_integer("n_points", points, at_least=3, at_most=_MOST_POINTS)
-        return conformal_plan(
-            n, d, alpha, epsilon, self._thresholds(), points, groups, training, self._describe_model()
-        )
+        model, guarantee = type(self.estimator).__name__, getattr(self.estimator, "privacy_", None)
+        if training == "private" and guarantee:
+            model = f"{model} at {guarantee}"
+        return conformal_plan(n, d, alpha, epsilon, self._thresholds(), points, groups, training, model)
 
     def required_samples(self, excess: float = 0.01) -> int:
         """Return the smallest number of calibration rows at which privacy and rounding raise the coverage by little.
@@ -172,12 +174,6 @@ class ConformalPredictor(PrivateEstimator[ConformalPlan]):
             middle = (low + high) // 2
             low, high = (low, middle) if enough(middle) else (middle, high)
         return high
-
-    def _describe_model(self) -> str:
-        """Return the name of the model's class, with the guarantee of a private one."""
-        name = type(self.estimator).__name__
-        guarantee = getattr(self.estimator, "privacy_", None)
-        return f"{name} at {guarantee}" if self.training == "private" and guarantee else name
 
     def _categories(self) -> Categories:
         return Categories(self.groups, "groups")
@@ -232,7 +228,13 @@ class ConformalPredictor(PrivateEstimator[ConformalPlan]):
         X = np.asarray(table.X, dtype=np.float64)
         if not np.isfinite(X).all() and not _allows_nan(model):
             raise refuse_data("X", got="at least one NaN or infinite entry", allowed="finite")
-        given = _as_the_model_wants(model, X, table.names)
+        given, wanted = X, attempt(lambda: list(model.feature_names_in_), Exception)
+        if wanted is not None and table.names is not None:
+            import pandas as pd
+
+            # A model that was fitted on a data frame gets one, in its order of the columns.
+            given = pd.DataFrame(X, columns=copy.copy(table.names))
+            given = given[wanted] if set(wanted) <= set(table.names) else given
         # The words of the model's error may hold an entry.
         with quiet():
             found = attempt(lambda: np.asarray(getattr(model, method)(given), dtype=np.float64), Exception)
@@ -273,23 +275,14 @@ class ConformalPredictor(PrivateEstimator[ConformalPlan]):
             ("Points", f"{plan.points:,} from {plan.thresholds[0]:.4g} to {plan.thresholds[1]:.4g} (public)"),
             ("Rows that privacy costs", f"{plan.price:.3g}{' of each group' if plan.groups else ''}"),
         ]
-        header, rows = ["", self._header], [[f"{score:.6g}"] for score in self._scores.tolist()]
+        header, scores = ["", self._header], [f"{score:.6g}" for score in self._scores.tolist()]
         if plan.groups:
-            header.append("rows")
-            rows = [[*row, f"{count:,.0f}"] for row, count in zip(rows, self.counts_, strict=True)]
+            header, last = [*header, "rows"], [f"{count:,.0f}" for count in self.counts_]
         else:
-            header.append("rank")
-            rows[0].append(f"{plan.rank:,} of {plan.n_samples:,}")
-        table = [[name, *row] for name, row in zip(self._unit_rows(), rows, strict=True)]
-        simulated = self.privacy_.simulated
-        notes = conformal_notes(plan, self._scores, self._infinite)
-        return Summary(
-            "Private conformal prediction",
-            self._table_facts() + facts,
-            header,
-            table,
-            [*notes, *[SIMULATED] * simulated],
-        )
+            header, last = [*header, "rank"], [f"{plan.rank:,} of {plan.n_samples:,}"]
+        table = [list(row) for row in zip(self._unit_rows(), scores, last, strict=True)]
+        notes = conformal_notes(plan, self._scores, self._infinite) + [SIMULATED] * self.privacy_.simulated
+        return Summary("Private conformal prediction", self._table_facts() + facts, header, table, notes)
 
     def _records(self) -> Records:
         check_is_fitted(self, "plan_")
@@ -305,9 +298,7 @@ class ConformalPredictor(PrivateEstimator[ConformalPlan]):
     def __sklearn_clone__(self) -> Self:
         # The model is fitted already: a clone has the same model, and not an unfitted copy.
         given = self.get_params(deep=False)
-        return type(self)(
-            **{name: v if name in self._models else clone(v, safe=False) for name, v in given.items()}
-        )
+        return type(self)(**{name: v if name in self._models else clone(v, safe=False) for name, v in given.items()})
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Self:
         for name in self._models:
@@ -319,6 +310,9 @@ class ConformalPredictor(PrivateEstimator[ConformalPlan]):
         tags = super().__sklearn_tags__()
         tags.target_tags.required = True
         tags.input_tags.allow_nan = _allows_nan(self.estimator)
+        # The quality of predictions is the model's.
+        tags.estimator_type, kind = self._model_tags
+        setattr(tags, f"{tags.estimator_type}_tags", kind(poor_score=True))
         return tags
 
 
@@ -436,6 +430,7 @@ class PrivateConformalRegressor(ConformalPredictor):
     _models = ("estimator", "upper_estimator", "scale_estimator")
     _infinite = "An interval is infinite"
     _released = "half_width_"
+    _model_tags = "regressor", RegressorTags
 
     def _thresholds(self) -> tuple[float, float, bool]:
         self._outcome_bounds()
@@ -520,15 +515,6 @@ class PrivateConformalRegressor(ConformalPredictor):
         low = np.clip(np.where(nothing, -np.inf, low), least, most)
         return low, np.clip(np.where(nothing, np.inf, high), least, most)
 
-    def __sklearn_tags__(self) -> Any:
-        from sklearn.utils import RegressorTags
-
-        tags = super().__sklearn_tags__()
-        tags.estimator_type = "regressor"
-        # The quality of predictions is the model's.
-        tags.regressor_tags = RegressorTags(poor_score=True)
-        return tags
-
 
 @parameters
 class PrivateConformalClassifier(ConformalPredictor):
@@ -553,12 +539,8 @@ class PrivateConformalClassifier(ConformalPredictor):
     n_points : int, optional
         Number of public points between 0 and 1 that the score is chosen among. Default: between 32 and 4,096, by the
         numbers of rows, epsilon and alpha.
-    epsilon : float, default=1.0
-        Privacy parameter. Must be positive.
-    random_state : None, int or numpy.random.Generator, default=None
-        None draws exact noise. Any other value simulates noise: the result is then not private.
-    budget : PrivacyBudget, optional
-        Budget that every call of ``fit`` charges before it draws noise. Clones share it.
+    epsilon, random_state, budget
+        The same as in `PrivateConformalRegressor`.
 
     Attributes
     ----------
@@ -568,22 +550,8 @@ class PrivateConformalClassifier(ConformalPredictor):
         Classes of the model.
     rank_ : int
         Rank that the choice aims at among the scores. Not with groups.
-    coverage_bound_ : float
-        The proved coverage, at least 1 - alpha.
-    groups_ : tuple
-        The declared groups, in their order. Only with groups, as the following attributes.
-    counts_ : ndarray of shape (n_groups,)
-        Noisy number of calibration rows of each group. It can be negative.
-    counts_noise_std_ : float
-        Standard deviation of the noise in ``counts_``.
-    privacy_ : PrivacyGuarantee
-        Guarantee of the calibration, for neighboring datasets that differ in one calibration row.
-    plan_ : ConformalPlan
-        The release plan: the points, the rank, and the cost.
-    n_features_in_ : int
-        Number of columns.
-    feature_names_in_ : ndarray of shape (n_features_in_,)
-        Column names. Only if ``X`` has some.
+    coverage_bound_, groups_, counts_, counts_noise_std_, privacy_, plan_, n_features_in_, feature_names_in_
+        The same as in `PrivateConformalRegressor`.
 
     Notes
     -----
@@ -622,6 +590,7 @@ class PrivateConformalClassifier(ConformalPredictor):
     _header = "score"
     _infinite = "A set has all classes"
     _released = "score_"
+    _model_tags = "classifier", ClassifierTags
 
     def _thresholds(self) -> tuple[float, float, bool]:
         self._find_classes()
@@ -682,14 +651,6 @@ class PrivateConformalClassifier(ConformalPredictor):
         limits = self._select_scores(table)[:, None]
         return np.asarray((scores <= limits) | np.isnan(scores))
 
-    def __sklearn_tags__(self) -> Any:
-        from sklearn.utils import ClassifierTags
-
-        tags = super().__sklearn_tags__()
-        tags.estimator_type = "classifier"
-        tags.classifier_tags = ClassifierTags(poor_score=True)
-        return tags
-
 
 # Models
 
@@ -712,35 +673,19 @@ def _check_model(name: str, model: Any, methods: tuple[str, ...]) -> None:
     for method in methods:
         if not callable(getattr(model, method, None)):
             raise refuse(name, given=model, allowed=f"a fitted model with the method {method}")
-    if isinstance(model, BaseEstimator) and attempt(lambda: _is_fitted(model), Exception) is False:
-        raise refuse(
-            name,
-            got=f"a {type(model).__name__} that is not fitted",
-            allowed="a fitted model",
-            remedy="Call its fit.",
-        )
-
-
-def _is_fitted(model: Any) -> bool:
+    if not isinstance(model, BaseEstimator):
+        return
     try:
         check_is_fitted(model)
     except NotFittedError:
-        return False
-    return True
+        raise refuse(
+            name, got=f"a {type(model).__name__} that is not fitted", allowed="a fitted model", remedy="Call its fit."
+        ) from None
+    except Exception:
+        return  # a model that does not say
 
 
 def _allows_nan(model: Any) -> bool:
     """Return whether a model states that it takes missing entries."""
     tags = attempt(lambda: get_tags(model), Exception)
     return tags is not None and bool(tags.input_tags.allow_nan)
-
-
-def _as_the_model_wants(model: Any, X: Numbers, names: list[Any] | None) -> Any:
-    """Return rows as a data frame if the model was fitted on one, in its order of the columns."""
-    wanted = attempt(lambda: list(model.feature_names_in_), Exception)
-    if wanted is None or names is None:
-        return X
-    import pandas as pd
-
-    found = pd.DataFrame(X, columns=copy.copy(names))
-    return found[wanted] if set(wanted) <= set(names) else found

@@ -10,17 +10,9 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from dpstats.inference.estimates import Estimates, HasEstimates, Test
-    from dpstats.inference.figures import paper_figures
+    from dpstats.inference.figures import paper_figures, side_by_side
     from dpstats.inference.reports import Page
-    from dpstats.inference.result_columns import side_by_side
-    from dpstats.inference.results import (
-        ConfidenceInterval,
-        JointTest,
-        Summary,
-        TermTests,
-        about_missing,
-        with_missing,
-    )
+    from dpstats.inference.results import ConfidenceInterval, JointTest, Summary, TermTests, about_missing, with_missing
 
 _HOME = {
     "ConfidenceInterval": "dpstats.inference.results",
@@ -33,7 +25,7 @@ _HOME = {
     "Test": "dpstats.inference.estimates",
     "about_missing": "dpstats.inference.results",
     "paper_figures": "dpstats.inference.figures",
-    "side_by_side": "dpstats.inference.result_columns",
+    "side_by_side": "dpstats.inference.figures",
     "with_missing": "dpstats.inference.results",
 }
 

@@ -26,9 +26,7 @@ _BITS = 52  # of a distance: its precision
 
 def normal_laplace_tail(x: float, std: float, scale: float) -> float:
     """Return P(N + L > x) for normal N of deviation ``std`` and Laplace L of ``scale``; x >= 0."""
-    return float(
-        _normal_laplace_tails(*(np.array([value], dtype=np.float64) for value in (x, std, scale)))[0]
-    )
+    return float(_normal_laplace_tails(*(np.array([value], dtype=np.float64) for value in (x, std, scale)))[0])
 
 
 def error_tails(
@@ -128,9 +126,7 @@ def normal_laplace_quantile(tail: float, std: float, scale: float) -> float:
         return normal + laplace
     # P(N + L > a + b) <= P(N > a) + P(L > b): the halved tails bound the root from above.
     high = std * float(-ndtri(tail / 2)) + scale * math.log(1 / tail)
-    return float(
-        brentq(lambda x: normal_laplace_tail(x, std, scale) - tail, 0.0, high, xtol=1e-300, rtol=1e-12)
-    )
+    return float(brentq(lambda x: normal_laplace_tail(x, std, scale) - tail, 0.0, high, xtol=1e-300, rtol=1e-12))
 
 
 def normal_laplace_quantiles(tail: Tail, std: Floats, scale: Floats) -> Floats:

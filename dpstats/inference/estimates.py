@@ -19,14 +19,7 @@ from dpstats.inference.figures import draw_intervals, new_figure
 from dpstats.inference.multiple_testing import SIDAK, Together
 from dpstats.inference.papers import UNKNOWN
 from dpstats.inference.reports import SIMULATED, Printed, Records, Reported, free_names
-from dpstats.inference.results import (
-    FREE,
-    ConfidenceInterval,
-    Summary,
-    list_some,
-    plain,
-    significant,
-)
+from dpstats.inference.results import FREE, ConfidenceInterval, Summary, list_some, plain, significant
 
 Floats = NDArray[np.float64]
 
@@ -203,11 +196,7 @@ class Estimates(Printed):
         return self.test(self.null)
 
     def confidence_interval(
-        self,
-        confidence_level: float | None = None,
-        *,
-        simultaneous: bool | None = None,
-        alternative: str | None = None,
+        self, confidence_level: float | None = None, *, simultaneous: bool | None = None, alternative: str | None = None
     ) -> ConfidenceInterval:
         """Return an interval for each estimate, which includes sampling error and noise.
 
@@ -244,9 +233,7 @@ class Estimates(Printed):
         return ConfidenceInterval(plain(low), plain(high), level, self.estimand, both, self.names)
 
     def _side(self, alternative: str | None) -> str:
-        return check_choice(
-            "alternative", self.alternative if alternative is None else alternative, ALTERNATIVES
-        )
+        return check_choice("alternative", self.alternative if alternative is None else alternative, ALTERNATIVES)
 
     @property
     def _count(self) -> int:
@@ -263,9 +250,7 @@ class Estimates(Printed):
         found = np.apply_along_axis(self.together.adjust, self.axis, pvalues)
         return np.asarray(np.minimum(1.0, self._families(simultaneous) * found))
 
-    def test(
-        self, value: Any = None, alternative: str | None = None, *, simultaneous: bool | None = None
-    ) -> Test:
+    def test(self, value: Any = None, alternative: str | None = None, *, simultaneous: bool | None = None) -> Test:
         """Test each estimand for equality with ``value``, without additional privacy cost.
 
         The test rejects at level a where the interval of level 1 - a excludes the value.
@@ -335,11 +320,7 @@ class Estimates(Printed):
             [*self.facts, *([("Intervals cover", self.estimand)] if self.distribution.known else [])],
             [self.rows, *shown],
             list(zip(self.names, *shown.values(), strict=True)),
-            [
-                *self.notes,
-                *self._hidden_note(),
-                *[SIMULATED] * (self.simulated and SIMULATED not in self.notes),
-            ],
+            [*self.notes, *self._hidden_note(), *[SIMULATED] * (self.simulated and SIMULATED not in self.notes)],
         )
 
     @cached_property
@@ -510,10 +491,7 @@ class Test(Printed):
             "Private test of a value",
             [("Tested", self.estimand), ("Alternative", f"it {_IN_WORDS[self.alternative]} the value")],
             ["", "value", "statistic", "p-value"],
-            [
-                (name, f"{value:g}", UNKNOWN if np.isnan(z) else f"{z:.3f}", f"{p:.4g}")
-                for name, value, z, p in rows
-            ],
+            [(name, f"{value:g}", UNKNOWN if np.isnan(z) else f"{z:.3f}", f"{p:.4g}") for name, value, z, p in rows],
             [*notes, *[SIMULATED] * self.simulated],
         )
 
@@ -572,12 +550,7 @@ class HasEstimates(Reported, ABC):
         return self.estimates().estimand
 
     def test(
-        self,
-        value: Any = None,
-        alternative: str | None = None,
-        *,
-        simultaneous: bool | None = None,
-        **options: Any,
+        self, value: Any = None, alternative: str | None = None, *, simultaneous: bool | None = None, **options: Any
     ) -> Test:
         """Test each estimand for equality with ``value``, without additional privacy cost.
 

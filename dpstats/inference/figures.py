@@ -1,10 +1,11 @@
-"""Axes of figures, and the figure that several releases share. matplotlib loads with the first figure."""
+"""Several results side by side, in one figure or one table, and axes. matplotlib loads with the first figure."""
 
 from __future__ import annotations
 
 import contextlib
+import math
 import textwrap
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any
 
@@ -12,7 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpstats.errors import DPStatsError, refuse
-from dpstats.inference.results import ConfidenceInterval
+from dpstats.inference.papers import UNKNOWN
+from dpstats.inference.results import ConfidenceInterval, Summary
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -63,9 +65,7 @@ def paper_figures(columns: int = 1) -> Iterator[None]:
         raise _no_pictures() from None
     before = _columns.set(columns)
     try:
-        with rc_context(
-            {"font.size": _TEXT, "axes.titlesize": _TEXT, "axes.labelsize": _TEXT, "lines.linewidth": 1.2}
-        ):
+        with rc_context({"font.size": _TEXT, "axes.titlesize": _TEXT, "axes.labelsize": _TEXT, "lines.linewidth": 1.2}):
             yield
     finally:
         _columns.reset(before)
@@ -145,12 +145,7 @@ def place_bars(values: Any, low: Any, high: Any) -> tuple[Numbers, Numbers, list
 
 
 def draw_boxes(
-    labels: Sequence[str],
-    quantiles: Any,
-    limits: tuple[Any, Any] | None = None,
-    *,
-    ax: Any = None,
-    **style: Any,
+    labels: Sequence[str], quantiles: Any, limits: tuple[Any, Any] | None = None, *, ax: Any = None, **style: Any
 ) -> Any:
     """Draw three quantiles or more of each label as a box with whiskers, and their intervals as lines below it.
 
@@ -228,9 +223,7 @@ def forest(
     -------
     matplotlib Axes, or an array of one for each column
     """
-    values, low, high = (
-        np.asarray(part, dtype=np.float64) for part in (estimates, interval.low, interval.high)
-    )
+    values, low, high = (np.asarray(part, dtype=np.float64) for part in (estimates, interval.low, interval.high))
     if ax is None:
         across = min(_ACROSS, len(names))
         down = -(-len(names) // across)
@@ -247,3 +240,111 @@ def forest(
         draw_intervals(axis, labels, values[:, j], low[:, j], high[:, j], **style)
         axis.set_xlabel(plain(names[j]))
     return axes[0] if len(names) == 1 else axes
+
+
+# One table of several results, side by side
+
+
+def side_by_side(
+    results: Mapping[str, Any], *, confidence_level: float | None = None, title: str = "Private estimates"
+) -> Summary:
+    """Put several results into one table: a column for each result, a row for each estimate.
+
+    The table has no additional privacy cost.
+
+    Parameters
+    ----------
+    results : mapping {heading: result}
+        Fits, their estimates, or tests with intervals: what has ``to_dict`` with an estimate and an interval of each
+        row. The headings are the columns of the table.
+    confidence_level : float, optional
+        Default: 0.95, or the only level of each result.
+    title : str, optional
+        Title of the table.
+
+    Returns
+    -------
+    Summary
+        It prints as text. ``to_latex(caption=..., label=...)`` is a table for a paper.
+
+    Raises
+    ------
+    InvalidParameter
+        If ``results`` has no results with intervals.
+
+    Notes
+    -----
+    A cell is an estimate with its interval. It is empty if the result has no such row, and a dash if noise hides the
+    number. Each interval has its level alone. Two columns
+    can differ although their intervals overlap.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from dpstats.inference import side_by_side
+    >>> from dpstats.means import ClippedMean
+    >>> x = np.random.default_rng(0).uniform(20, 60, size=(2000, 1))
+    >>> fits = {name: ClippedMean(bounds=(0, high), random_state=0).fit(x) for name, high in [("A", 60), ("B", 99)]}
+    >>> table = side_by_side(fits)
+    >>> list(table.columns), table.rows[0][0]
+    (['', 'A', 'B'], 'x0')
+    """
+    if not isinstance(results, Mapping) or not results:
+        raise refuse("results", given=results, allowed="a mapping {heading: result} of at least one result")
+    columns, facts, notes, levels = {}, [], [], []
+    for heading, result in results.items():
+        level, columns[heading] = _cells(heading, result, confidence_level)
+        levels.append(f"{100 * level:g}%" if level == level else "")
+        told = result.summary()
+        facts += [(f"{name}, {heading}", fact) for name, fact in told.facts if name in _COLUMN_FACTS]
+        notes += [(note, str(heading)) for note in told.notes]
+    rows = dict.fromkeys(name for cells in columns.values() for name in cells)
+    shown = [[str(name), *(cells.get(name, "") for cells in columns.values())] for name in rows]
+    told_levels = sorted({level for level in levels if level})
+    facts = [("Cells", f"estimate ({', '.join(told_levels)} interval)"), *facts]
+    return Summary(title, facts, ["", *map(str, columns)], shown, _shared_notes(notes, list(map(str, columns))))
+
+
+_COLUMN_FACTS = ("Estimator", "Rows", "Rows, columns", "Privacy", "Units of privacy", "Intervals cover")
+
+
+def _cells(heading: Any, result: Any, confidence_level: float | None) -> tuple[float, dict[str, str]]:
+    """Return the level of a result's intervals and the cell of each of its rows."""
+    told = {}
+    if hasattr(result, "to_dict") and hasattr(result, "summary"):
+        told = result.to_dict() if confidence_level is None else result.to_dict(confidence_level)
+    rows = told.get("rows", [])
+    if not rows or not {"estimate", "low", "high"} <= set(rows[0]):
+        allowed = "hold results with an estimate and an interval of each row, such as fits of means"
+        raise refuse("results", got=f"{type(result).__name__} as {str(heading)!r}", allowed=allowed)
+    level = told.get("confidence_level")
+    return (math.nan if level is None else float(level)), {row["name"]: _cell(row) for row in rows}
+
+
+def _cell(row: Mapping[str, Any]) -> str:
+    """Return an estimate with its interval, with the digits that the interval's length allows."""
+    numbers = [math.nan if row[name] is None else float(row[name]) for name in ("estimate", "low", "high")]
+    estimate, low, high = numbers
+    if math.isnan(estimate) and math.isnan(low):
+        return UNKNOWN
+    length = high - low
+    known = math.isfinite(length) and length > 0
+    digits = max(0, 1 - math.floor(math.log10(length / 4))) if known else 3
+
+    def write(number: float) -> str:
+        if math.isnan(number):
+            return UNKNOWN
+        if math.isinf(number):
+            return "-\N{INFINITY}" if number < 0 else "\N{INFINITY}"
+        return f"{number:,.{min(digits, 12)}f}"
+
+    return f"{write(estimate)} ({write(low)}, {write(high)})"
+
+
+def _shared_notes(notes: Sequence[tuple[str, str]], headings: list[str]) -> list[str]:
+    """Return each note once, with the headings of its columns unless it is of all columns."""
+    found: dict[str, list[str]] = {}
+    for note, heading in notes:
+        if heading not in found.setdefault(note, []):
+            found[note].append(heading)
+    return [note if len(own) == len(headings) else f"{', '.join(own)}: {note}" for note, own in found.items()]

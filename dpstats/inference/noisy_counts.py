@@ -99,9 +99,7 @@ class CountNoise:
         nearest = np.rint(below)
         if self.times == 1:
             decay = math.exp(-1 / self.scale)
-            tail = (
-                np.exp(nearest / self.scale) * (decay + (below - nearest + 0.5) * (1 - decay)) / (1 + decay)
-            )
+            tail = np.exp(nearest / self.scale) * (decay + (below - nearest + 0.5) * (1 - decay)) / (1 + decay)
         else:
             masses, tails = _summed(self.scale, self.times)
             place = as_int64(np.minimum(-nearest, masses.size - 1))

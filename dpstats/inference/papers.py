@@ -35,14 +35,10 @@ class Table(Protocol):
     @property
     def rows(self) -> Sequence[Sequence[str]]: ...
 
-    def to_latex(
-        self, *, caption: str | None = None, label: str | None = None, notes: bool | None = None
-    ) -> str:
+    def to_latex(self, *, caption: str | None = None, label: str | None = None, notes: bool | None = None) -> str:
         """Return the table as LaTeX."""
 
-    def to_markdown(
-        self, *, caption: str | None = None, label: str | None = None, notes: bool | None = None
-    ) -> str:
+    def to_markdown(self, *, caption: str | None = None, label: str | None = None, notes: bool | None = None) -> str:
         """Return the table in Markdown."""
 
 
@@ -197,9 +193,7 @@ def markdown_table(
     return "\n".join(lines)
 
 
-def html_table(
-    table: Table, *, caption: str | None = None, label: str | None = None, notes: bool | None = None
-) -> str:
+def html_table(table: Table, *, caption: str | None = None, label: str | None = None, notes: bool | None = None) -> str:
     """Return an HTML table with its caption and, as its foot, its notes; see `Reported.to_html`."""
     caption, notes = _whole_table(table, caption, label, notes)
     cell = html.escape
@@ -224,18 +218,12 @@ def html_table(
     )
 
 
-def _whole_table(
-    table: Table, caption: str | None, label: str | None, notes: bool | None
-) -> tuple[str | None, bool]:
+def _whole_table(table: Table, caption: str | None, label: str | None, notes: bool | None) -> tuple[str | None, bool]:
     """Return the caption, None for the rows alone, and whether notes follow."""
     if caption is not None and not isinstance(caption, str):
         raise refuse("caption", given=caption, allowed="text")
-    if label is not None and not (
-        isinstance(label, str) and re.fullmatch(r"[A-Za-z][\w:.-]*", label, re.ASCII)
-    ):
+    if label is not None and not (isinstance(label, str) and re.fullmatch(r"[A-Za-z][\w:.-]*", label, re.ASCII)):
         remedy = "Example: 'tab:means'."
-        raise refuse(
-            "label", given=label, allowed="letters, digits and : . _ -, after a letter", remedy=remedy
-        )
+        raise refuse("label", given=label, allowed="letters, digits and : . _ -, after a letter", remedy=remedy)
     whole = caption is not None or label is not None or bool(notes)
     return (caption or table.title) if whole else None, whole if notes is None else bool(notes)

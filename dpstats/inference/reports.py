@@ -54,10 +54,7 @@ class Records(NamedTuple):
         return {
             **self.facts,
             "rows": [
-                {
-                    "name": name,
-                    **{key: None if cell != cell else cell for key, cell in zip(keys, cells, strict=True)},
-                }
+                {"name": name, **{key: None if cell != cell else cell for key, cell in zip(keys, cells, strict=True)}}
                 for name, *cells in rows
             ],
         }
@@ -186,9 +183,7 @@ class Reported:
         """Return the numbers as JSON has them: facts, and a list of rows."""
         return self._records().as_dict()
 
-    def to_latex(
-        self, *, caption: str | None = None, label: str | None = None, notes: bool | None = None
-    ) -> str:
+    def to_latex(self, *, caption: str | None = None, label: str | None = None, notes: bool | None = None) -> str:
         """Return the table of the summary as LaTeX, with every special character escaped.
 
         It needs the package booktabs, and threeparttable for a caption, a label or notes.
@@ -205,9 +200,7 @@ class Reported:
         """
         return self.summary().to_latex(caption=caption, label=label, notes=notes)
 
-    def to_markdown(
-        self, *, caption: str | None = None, label: str | None = None, notes: bool | None = None
-    ) -> str:
+    def to_markdown(self, *, caption: str | None = None, label: str | None = None, notes: bool | None = None) -> str:
         """Return the table of the summary in Markdown.
 
         Parameters
@@ -285,9 +278,7 @@ def picture_of(thing: Any) -> tuple[str, Figure] | None:
 @singledispatch
 def draw(thing: Any, ax: Any = None, **options: Any) -> Any:
     """Draw a result on matplotlib Axes, by default in a new figure, and return them. Packages register theirs."""
-    raise TypeError(
-        f"thing must be a result that has a picture, got {type(thing).__name__}. Use its summary()"
-    )
+    raise TypeError(f"thing must be a result that has a picture, got {type(thing).__name__}. Use its summary()")
 
 
 @singledispatch
@@ -314,11 +305,7 @@ def page_of(thing: Any, title: str | None = None) -> Page:
     if background.asked or background.defaults:
         page.section("What was asked")
         if background.asked:
-            page.table(
-                ["parameter", "value"],
-                [list(pair) for pair in background.asked],
-                "Parameters that were given",
-            )
+            page.table(["parameter", "value"], [list(pair) for pair in background.asked], "Parameters that were given")
         if background.defaults:
             page.text(background.defaults)
     if background.plan:
@@ -458,12 +445,7 @@ class Page:
             self._parts.append(f'<ol class="notes">{notes}</ol>')
 
     def _table(
-        self,
-        kind: str,
-        columns: Sequence[str],
-        rows: Sequence[Sequence[str]],
-        caption: str,
-        heard: bool = False,
+        self, kind: str, columns: Sequence[str], rows: Sequence[Sequence[str]], caption: str, heard: bool = False
     ) -> None:
         """Add a table; a caption that repeats a heading is for those who hear it, and not seen."""
         words, heard = caption or self._heading, heard or not caption
@@ -492,9 +474,7 @@ class Page:
         width, height = (round(96 * length) for length in figure.get_size_inches())
         # Two panels side by side could not be read on a phone: they scroll.
         wide = ' class="wide"' if width > _WIDE else ""
-        image = (
-            f'<img{wide} alt="{text}" width="{width}" height="{height}" src="data:image/png;base64,{data}">'
-        )
+        image = f'<img{wide} alt="{text}" width="{width}" height="{height}" src="data:image/png;base64,{data}">'
         if wide:
             image = f'<div class="scroll" role="region" aria-label="picture" tabindex="0">{image}</div>'
         self._parts.append(f"<figure>{image}<figcaption>{text}</figcaption></figure>")

@@ -154,10 +154,7 @@ class ConfidenceInterval(Reported):
     def summary(self) -> Summary:
         """Return a table. It prints as text, and shows as HTML in a notebook."""
         names, columns, _ = self._records()
-        rows = [
-            (name, *(f"{end:.6g}" for end in ends))
-            for name, *ends in zip(names, *columns.values(), strict=True)
-        ]
+        rows = [(name, *(f"{end:.6g}" for end in ends)) for name, *ends in zip(names, *columns.values(), strict=True)]
         together = "Intervals are simultaneous." if self.simultaneous else "Intervals are not simultaneous."
         facts = [("Level", f"{100 * self.confidence_level:g}%"), ("Intervals cover", self.estimand)]
         return Summary("Confidence intervals", facts, ["", "low", "high"], rows, [together])
@@ -286,10 +283,7 @@ class TermTests(HypothesisTest):
         numbers = zip(self.names, self.statistic, self.pvalue, self.df_constraint, strict=True)
         return Summary(
             "Private tests of terms",
-            [
-                ("Null hypothesis", "all coefficients of the term are 0"),
-                ("df of residuals", f"{self.df_denom:,}"),
-            ],
+            [("Null hypothesis", "all coefficients of the term are 0"), ("df of residuals", f"{self.df_denom:,}")],
             ["", "F", "P>F", "df constraint"],
             [(name, f"{f:.3f}", f"{p:.4g}", str(df)) for name, f, p, df in numbers],
             [FREE, *self.remarks, *[SIMULATED] * self.simulated],
@@ -335,15 +329,11 @@ class Summary(Reported):
         """Return the summary itself."""
         return self
 
-    def to_latex(
-        self, *, caption: str | None = None, label: str | None = None, notes: bool | None = None
-    ) -> str:
+    def to_latex(self, *, caption: str | None = None, label: str | None = None, notes: bool | None = None) -> str:
         """Return the table as LaTeX; see `dpstats.inference.reports.Reported.to_latex`."""
         return latex_table(self, caption=caption, label=label, notes=notes)
 
-    def to_markdown(
-        self, *, caption: str | None = None, label: str | None = None, notes: bool | None = None
-    ) -> str:
+    def to_markdown(self, *, caption: str | None = None, label: str | None = None, notes: bool | None = None) -> str:
         """Return the table in Markdown; see `dpstats.inference.reports.Reported.to_markdown`."""
         return markdown_table(self, caption=caption, label=label, notes=notes)
 
@@ -359,10 +349,7 @@ class Summary(Reported):
         widths = [max(len(row[j]) for row in table) for j in range(len(self.columns))]
 
         def line(row: Sequence[str]) -> str:
-            cells = [
-                row[0].ljust(widths[0]),
-                *[cell.rjust(w) for cell, w in zip(row[1:], widths[1:], strict=True)],
-            ]
+            cells = [row[0].ljust(widths[0]), *[cell.rjust(w) for cell, w in zip(row[1:], widths[1:], strict=True)]]
             return "  ".join(cells).rstrip()
 
         names = max((len(name) for name, _ in self.facts), default=0)
@@ -371,9 +358,7 @@ class Summary(Reported):
         width = max(sum(widths) + 2 * (len(widths) - 1), len(self.title), *(len(fact) for fact in facts), 0)
         width = min(width, 110)
         # A fact of several sentences is a paragraph; a short one stays on its line, where a search finds it.
-        facts = [
-            line for fact in facts for line in (_wrapped(fact, width, names + 2) if ". " in fact else [fact])
-        ]
+        facts = [line for fact in facts for line in (_wrapped(fact, width, names + 2) if ". " in fact else [fact])]
         body = [line(row) for row in table]
         parts = [self.title.center(width).rstrip(), "=" * width, *facts, "-" * width]
         parts += [body[0], "-" * width, *body[1:], "=" * width]
@@ -384,21 +369,17 @@ class Summary(Reported):
     def aligned(self, blank: str) -> list[list[str]]:
         """Return the rows, numbers padded behind so that the decimal points of a column are below each other."""
         columns = [list(column) for column in zip(*self.rows, strict=True)]
-        return [
-            list(row) for row in zip(*(columns[:1] + [_padded(c, blank) for c in columns[1:]]), strict=True)
-        ]
+        return [list(row) for row in zip(*(columns[:1] + [_padded(c, blank) for c in columns[1:]]), strict=True)]
 
     def as_html(self) -> str:
         """Return the summary as an HTML fragment with its style, without scripts or outside references."""
         cell, line = html.escape, "border-bottom:1px solid #dde3ea"
         left = f'style="text-align:left;padding:.15em .8em .15em 0;font-weight:normal;{line}"'
         right = (
-            'style="text-align:right;padding:.15em .8em;white-space:nowrap;'
-            f'font-variant-numeric:tabular-nums;{line}"'
+            f'style="text-align:right;padding:.15em .8em;white-space:nowrap;font-variant-numeric:tabular-nums;{line}"'
         )
         facts = "".join(
-            f"<tr><th {left}>{cell(name)}</th><td {left}>{cell(value)}</td></tr>"
-            for name, value in self.facts
+            f"<tr><th {left}>{cell(name)}</th><td {left}>{cell(value)}</td></tr>" for name, value in self.facts
         )
         head = "".join(
             f'<th scope="col" {right if j else left}>{cell(name)}</th>' for j, name in enumerate(self.columns)
@@ -429,9 +410,7 @@ class Summary(Reported):
     __repr__ = __str__
 
 
-def about_missing(
-    missing: str, counts_as: str = "the center of the bounds", what: str = "Missing entries"
-) -> str:
+def about_missing(missing: str, counts_as: str = "the center of the bounds", what: str = "Missing entries") -> str:
     """Return the treatment of missing entries and the estimand; "" if they raise an error.
 
     Parameters
@@ -500,10 +479,7 @@ def _padded(cells: Sequence[str], blank: str) -> list[str]:
     """Return the cells of a column, numbers padded behind to as many decimals as the longest has."""
     behind = [len(found.group(1) or "") if (found := _NUMBER.fullmatch(cell)) else -1 for cell in cells]
     most = max(behind, default=0)
-    return [
-        cell + blank * (most - count) if count >= 0 else cell
-        for cell, count in zip(cells, behind, strict=True)
-    ]
+    return [cell + blank * (most - count) if count >= 0 else cell for cell, count in zip(cells, behind, strict=True)]
 
 
 def print_rounded(values: Iterable[float], errors: Iterable[float]) -> list[str]:
@@ -579,8 +555,7 @@ def print_spreads(std: Any, noise_std: Any) -> list[str]:
     """
     pairs = zip(np.ravel(std).tolist(), np.ravel(noise_std).tolist(), strict=True)
     return [
-        UNKNOWN if np.isnan(value) else f"{significant(value, noise)} ({significant(noise)})"
-        for value, noise in pairs
+        UNKNOWN if np.isnan(value) else f"{significant(value, noise)} ({significant(noise)})" for value, noise in pairs
     ]
 
 

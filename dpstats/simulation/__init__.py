@@ -1,13 +1,7 @@
 """Studies of estimators and tests by simulation: risks, rates, levels, sample sizes."""
 
 from dpstats.simulation.comparison import Check, CrossingPoint, compare, crossing_point, sample_complexity
-from dpstats.simulation.formula_fit import (
-    FormulaComparison,
-    FormulaFit,
-    FreeExponent,
-    compare_formulas,
-    fit_formula,
-)
+from dpstats.simulation.formula_fit import FormulaComparison, FormulaFit, FreeExponent, compare_formulas, fit_formula
 from dpstats.simulation.power import PowerCurve, power, power_curve, required_samples
 from dpstats.simulation.rate_fit import RateFit, RateTable, fit_rate, fit_rates
 from dpstats.simulation.samplers import (

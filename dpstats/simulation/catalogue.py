@@ -115,10 +115,7 @@ def _mean_findings(results: StudyResults) -> list[Any]:
     constants = {"sampling": 1.0, "privacy": 1.0}
     found: list[Any] = [fit_formula(results, _mean_terms(), constants=constants)]
     # The theorem's rate in d belongs to Gaussian noise, which many columns have.
-    for parameter, theory, used in (
-        ("n", -2.0, results),
-        ("d", 2.0, results.where(_has_gaussian_noise)),
-    ):
+    for parameter, theory, used in (("n", -2.0, results), ("d", 2.0, results.where(_has_gaussian_noise))):
         if _varies(used, parameter):
             found.append(fit_rate(used, parameter, theory=theory, terms=_mean_terms(), constants=constants))
     return found

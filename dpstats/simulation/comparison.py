@@ -104,13 +104,7 @@ class Check(Printed):
     def summary(self) -> Summary:
         """Return a table with one row per cell."""
         rows = [
-            [
-                _name(parameters),
-                f"{measured:.5g}",
-                interval_words(interval),
-                f"{stated:.5g}",
-                "yes" if agrees else "NO",
-            ]
+            [_name(parameters), f"{measured:.5g}", interval_words(interval), f"{stated:.5g}", "yes" if agrees else "NO"]
             for parameters, measured, interval, stated, agrees in self.lines
         ]
         words = {"equal": "stated", "at_most": "at most", "at_least": "at least"}[self.relation]
@@ -169,9 +163,7 @@ def compare(
     for cell in usable.cells:
         value = float(stated(cell.parameters)) if callable(stated) else float(stated)
         interval = _mean_interval(cell.losses[chosen], tail, level)
-        agrees = (relation == "at_least" or interval.low <= value) and (
-            relation == "at_most" or interval.high >= value
-        )
+        agrees = (relation == "at_least" or interval.low <= value) and (relation == "at_most" or interval.high >= value)
         lines.append(
             CheckedCell(
                 parameters=cell.parameters,
@@ -420,9 +412,7 @@ def _root(coefficients: NDArray[np.float64], goal: float, reach: float) -> float
         and np.arange(1, coefficients.size) * coefficients[1:] @ x ** np.arange(coefficients.size - 1) > 0
     ]
     if not rising:
-        raise DPStatsError(
-            "the power does not grow through the target between low and high: use more replications"
-        )
+        raise DPStatsError("the power does not grow through the target between low and high: use more replications")
     return min(rising, key=abs)
 
 

@@ -197,10 +197,7 @@ class FormulaFit(Printed):
         ]
         facts = [
             ("Cells", f"{self.n_cells}, {self.n_replications:,} replications or more in each{self.failures}"),
-            (
-                "Fit",
-                f"F = {self.ratio:.3g}, p = {self.pvalue:.3g}, largest deviation {percent(self.deviation)}",
-            ),
+            ("Fit", f"F = {self.ratio:.3g}, p = {self.pvalue:.3g}, largest deviation {percent(self.deviation)}"),
             ("Power", f"finds misfits of {percent(self.detectable)} on average with probability 0.8"),
             ("Verdict", self.verdict),
         ]
@@ -351,15 +348,11 @@ def check_terms(name: str, terms: object) -> None:
         raise refuse(name, given=terms, allowed="a mapping of names to functions of a cell")
 
 
-def _fit(
-    logs: Sequence[Vector], powers: Sequence[Vector | None], exponents: Sequence[float], cells: Cells
-) -> CellFit:
+def _fit(logs: Sequence[Vector], powers: Sequence[Vector | None], exponents: Sequence[float], cells: Cells) -> CellFit:
     """Fit a sum of terms. Constants start where each term alone would explain the risk."""
     means, count = np.log(cells.means), len(logs)
     started = iter(exponents)
-    whole = [
-        log if power is None else log + next(started) * power for log, power in zip(logs, powers, strict=True)
-    ]
+    whole = [log if power is None else log + next(started) * power for log, power in zip(logs, powers, strict=True)]
     alone = [float(np.median(means - log)) - math.log(count) for log in whole]
     # A sum can fit best in two ways: the other start is where no term is larger than a cell's risk.
     below = [float(np.min(means - log)) - math.log(count) for log in whole]
@@ -415,9 +408,7 @@ class FormulaComparison(Printed):
                 f"{fit.ratio:.3g}",
                 f"{fit.pvalue:.2g}",
                 percent(fit.deviation),
-                ", ".join(
-                    f"{term} {value:.3g}" for term, value in zip(fit.terms, fit.constants, strict=True)
-                ),
+                ", ".join(f"{term} {value:.3g}" for term, value in zip(fit.terms, fit.constants, strict=True)),
                 "fits" if fit.fits else "rejected",
             ]
             for name, fit in self.fits.items()

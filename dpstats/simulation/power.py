@@ -128,21 +128,9 @@ def power(
     >>> required_samples(means, effect=4.0, power=0.9, std=15.0)
     959
     """
-    question = _question(
-        estimator,
-        effect,
-        level=level,
-        alternative=alternative,
-        std=std,
-        baseline=baseline,
-        share=share,
-        r_squared=r_squared,
-        overlap=overlap,
-        censored=censored,
-        n_features=n_features,
-        column=column,
-    )
-    return question.power(check_integer("n_samples", n_samples, at_least=2, at_most=_MOST_ROWS))
+    given = locals()
+    n = given.pop("n_samples")
+    return _question(**given).power(check_integer("n_samples", n, at_least=2, at_most=_MOST_ROWS))
 
 
 def required_samples(estimator: Any, effect: float, power: float = 0.8, **assumptions: Any) -> int:
@@ -174,10 +162,7 @@ def required_samples(estimator: Any, effect: float, power: float = 0.8, **assump
     >>> 250 < required_samples(ClippedMean(bounds=(-30, 30)), effect=2.0, std=10.0) < 300  # paired differences
     True
     """
-    question, wanted = (
-        _question(estimator, effect, **assumptions),
-        check_real("power", power, above=0, below=1),
-    )
+    question, wanted = (_question(estimator, effect, **assumptions), check_real("power", power, above=0, below=1))
     if question.family.name == "LogRankTest":
         return int(estimator.required_samples(question.effect, wanted, **question.survival))
     critical = -float(ndtri(question.level / 2 if question.side == "two-sided" else question.level))
@@ -274,11 +259,7 @@ def power_curve(estimator: Any, n_samples: Sequence[int], effect: float, **assum
     >>> power_curve(ClippedMean(bounds=(-30, 30)), [100, 200, 400], effect=2.0, std=10.0).power.round(1)
     array([0.2, 0.6, 1. ])
     """
-    if (
-        isinstance(n_samples, str | bytes)
-        or not isinstance(n_samples, Sequence | np.ndarray)
-        or not len(n_samples)
-    ):
+    if isinstance(n_samples, str | bytes) or not isinstance(n_samples, Sequence | np.ndarray) or not len(n_samples):
         raise refuse("n_samples", given=n_samples, allowed="a sequence of numbers of rows")
     sizes = tuple(check_integer("n_samples", n, at_least=2, at_most=_MOST_ROWS) for n in n_samples)
     question = _question(estimator, effect, **assumptions)
@@ -396,9 +377,7 @@ def _question(
     side = check_choice("alternative", alternative, list(_ALTERNATIVES))
     if family.name == "LogRankTest" and side != "two-sided":
         raise refuse("alternative", given=side, allowed="'two-sided' for survival")
-    return _Question(
-        estimator, family, check_real("effect", effect), assumed, check_level("level", level), side
-    )
+    return _Question(estimator, family, check_real("effect", effect), assumed, check_level("level", level), side)
 
 
 def _families() -> list[_Family]:
@@ -407,9 +386,7 @@ def _families() -> list[_Family]:
     return [
         _Family("GroupMeans", two_means_power, _two_means, f"simulated: {PAIRS:,} releases, smoothed"),
         _Family("ClippedMean", mean_power, _one_mean, f"simulated: {RELEASES:,} releases, smoothed"),
-        _Family(
-            "PrivateProportion", proportion_power, _one_proportion, "exact, or simulated with two counts"
-        ),
+        _Family("PrivateProportion", proportion_power, _one_proportion, "exact, or simulated with two counts"),
         _Family("PrivateLinearRegression", regression_power, _linear, fits),
         _Family("PrivateLogisticRegression", regression_power, _logistic, fits),
         _Family("LogRankTest", _log_rank, None, "simulated: 1,000 releases"),

@@ -128,11 +128,7 @@ class Moments(NamedTuple):
         """Return the moments of values with these probabilities."""
         mean, square = float(weights @ values), float(weights @ values**2)
         first, second = values - mean, values**2 - square
-        return cls(
-            mean,
-            square,
-            *(float(weights @ part) for part in (first**2, first * second, second**2)),
-        )
+        return cls(mean, square, *(float(weights @ part) for part in (first**2, first * second, second**2)))
 
     def sums(self, rows: Floats, rng: np.random.Generator) -> tuple[Floats, Floats, Floats]:
         """Draw sums of rows and of squares, for each number of rows, and the errors of the first in one row's units."""
@@ -155,9 +151,7 @@ def row_moments(mean: float, std: float | None, center: float, half: float) -> M
     return Moments.of(np.clip((values - center) / half, -1.0, 1.0), weights)
 
 
-def two_means_power(
-    estimator: Any, n: int, effect: float, assumed: Assumptions, level: float, side: str
-) -> float:
+def two_means_power(estimator: Any, n: int, effect: float, assumed: Assumptions, level: float, side: str) -> float:
     """Draw releases of `GroupMeans`, and test the difference of the second group and the first."""
     plan, share = group_plan(estimator, n, assumed)
     k, d, rng = assumed.column, assumed.n_features, np.random.default_rng(_SEED)
@@ -250,9 +244,7 @@ def _draw(noise: Added, rng: np.random.Generator) -> Floats:
 # One proportion: exact, or two counts
 
 
-def proportion_power(
-    estimator: Any, n: int, effect: float, assumed: Assumptions, level: float, side: str
-) -> float:
+def proportion_power(estimator: Any, n: int, effect: float, assumed: Assumptions, level: float, side: str) -> float:
     """Return the exact power of the conservative test of a `PrivateProportion`, or draw pairs of counts."""
     plan, (null, true) = estimator.plan(n, 1), assumed.rates(effect)
     noise = plan.count_noise
@@ -297,9 +289,7 @@ def few_rows(n: int) -> int:
     """Return a number of rows that a fit simulates, or refuse it."""
     if n > 64 * MOST_ROWS:
         raise refuse(
-            "n_samples",
-            given=n,
-            allowed=f"at most {64 * MOST_ROWS:,} for this estimator, whose fits are simulated",
+            "n_samples", given=n, allowed=f"at most {64 * MOST_ROWS:,} for this estimator, whose fits are simulated"
         )
     return n
 
@@ -317,9 +307,7 @@ def fits(estimator: Any, n: int, effect: float, rows: Rows, score: Callable[[Any
     return Scores(*np.array(found).T)
 
 
-def regression_power(
-    estimator: Any, n: int, effect: float, assumed: Assumptions, level: float, side: str
-) -> float:
+def regression_power(estimator: Any, n: int, effect: float, assumed: Assumptions, level: float, side: str) -> float:
     """Fit a linear or a logistic regression to drawn rows, and test a coefficient of 0."""
     logistic = not hasattr(estimator, "y_bounds")
     for name in ("factors", "weights", "weight_bounds", "offset", "offset_bounds"):
@@ -420,9 +408,7 @@ class _Regression(NamedTuple):
         return np.asarray(math.sqrt(rest / float(np.mean(centered**2))) * centered)
 
 
-def _rescale(
-    estimator: Any, n: int, effect: float, ratio: float, assumed: Assumptions
-) -> tuple[Any, int, float]:
+def _rescale(estimator: Any, n: int, effect: float, ratio: float, assumed: Assumptions) -> tuple[Any, int, float]:
     if not 0 < ratio < math.inf:
         return estimator, few_rows(n), effect
 

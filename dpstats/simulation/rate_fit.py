@@ -16,15 +16,19 @@ from dpstats.inference.reports import Printed, Records, draw
 from dpstats.inference.results import ConfidenceInterval, Summary
 from dpstats.simulation.cell_fits import (
     MISFIT,
+    BrokenLine,
     CellFit,
     Cells,
+    PowerSum,
     Vector,
+    bent,
+    fit_broken_line,
     fit_cells,
+    fit_power_sum,
     line_model,
     score_interval,
 )
 from dpstats.simulation.formula_fit import FormulaFit, check_terms, fit_formula, percent
-from dpstats.simulation.regimes import BrokenLine, PowerSum, bent, fit_broken_line, fit_power_sum
 from dpstats.simulation.table import (
     FINITE_SIZE,
     NOT_REPRODUCED,
@@ -180,9 +184,7 @@ class RateFit(Printed):
         * "undecided": anything else. `detectable` is the power.
         """
         of_theory = UNDECIDED if self.theory is None else judge(self.interval, self.theory, self.tolerance)
-        of_size = (
-            UNDECIDED if self.prediction is None else judge(self.interval, self.prediction, self.tolerance)
-        )
+        of_size = UNDECIDED if self.prediction is None else judge(self.interval, self.prediction, self.tolerance)
         if not self.spread_is_known:
             return UNDECIDED
         if of_theory == REPRODUCED and self.fits and not (self.differs and of_size == REPRODUCED):
@@ -191,21 +193,15 @@ class RateFit(Printed):
         if of_size == REPRODUCED and (self.theory is None or self.differs):
             return FINITE_SIZE
         judged = [
-            verdict
-            for verdict, given in ((of_theory, self.theory), (of_size, self.prediction))
-            if given is not None
+            verdict for verdict, given in ((of_theory, self.theory), (of_size, self.prediction)) if given is not None
         ]
         return NOT_REPRODUCED if judged and set(judged) == {NOT_REPRODUCED} else UNDECIDED
 
     def _records(self) -> Records:
-        lines: list[tuple[str, float, ConfidenceInterval | None]] = [
-            (self.parameter, self.slope, self.interval)
-        ]
+        lines: list[tuple[str, float, ConfidenceInterval | None]] = [(self.parameter, self.slope, self.interval)]
         if not self.fits:
             lines += self._other_lines()
-        low, high = (
-            [float("nan") if each is None else float(each[side]) for _, _, each in lines] for side in (0, 1)
-        )
+        low, high = ([float("nan") if each is None else float(each[side]) for _, _, each in lines] for side in (0, 1))
         columns = {"estimate": [slope for _, slope, _ in lines], "low": low, "high": high}
         keys = (
             *("theory", "tolerance", "prediction", "verdict", "detectable", "regime"),
@@ -217,9 +213,7 @@ class RateFit(Printed):
         """Return the exponents of a broken line, and of a sum of two powers, with names and intervals."""
         found: list[tuple[str, float, ConfidenceInterval | None]] = []
         if self.two is not None:
-            sides = (
-                f"{self.parameter} {side} {self.two.place:.4g}, broken line" for side in ("below", "above")
-            )
+            sides = (f"{self.parameter} {side} {self.two.place:.4g}, broken line" for side in ("below", "above"))
             found += zip(sides, self.two.slopes, self.two.intervals, strict=True)
         if self.powers is not None:
             names = ("first of two powers", "second of two powers")
@@ -233,25 +227,15 @@ class RateFit(Printed):
             ("predicted here", None if self.prediction is None else f"{self.prediction:.3f}"),
         ]
         known = [(name, value) for name, value in compared if value is not None]
-        columns = [
-            "exponent of",
-            *(name for name, _ in known),
-            "estimate",
-            "interval",
-            *["verdict"][: len(known)],
-        ]
-        rows = [
-            self._row(self.parameter, [value for _, value in known], self.slope, self.interval, self.verdict)
-        ]
+        columns = ["exponent of", *(name for name, _ in known), "estimate", "interval", *["verdict"][: len(known)]]
+        rows = [self._row(self.parameter, [value for _, value in known], self.slope, self.interval, self.verdict)]
         line = f"p = {self.pvalue:.3g}, largest deviation {percent(self.deviation)}"
         notes = self._notes()
         if not self.fits:
             line = f"one line does not fit: {line}"
             notes.append("No single exponent fits these cells. The interval is widened accordingly.")
             blank = [""] * len(known)
-            rows += [
-                self._row(name, blank, slope, interval, "") for name, slope, interval in self._other_lines()
-            ]
+            rows += [self._row(name, blank, slope, interval, "") for name, slope, interval in self._other_lines()]
             notes += self._regime_notes()
             notes += self._power_notes()
         facts = [
@@ -291,9 +275,7 @@ class RateFit(Printed):
         return notes
 
     @staticmethod
-    def _row(
-        name: str, known: list[str], slope: float, interval: ConfidenceInterval | None, verdict: str
-    ) -> list[str]:
+    def _row(name: str, known: list[str], slope: float, interval: ConfidenceInterval | None, verdict: str) -> list[str]:
         if interval is None:
             return [name, *known, "", "not determined: one value beyond the break", *[verdict][: len(known)]]
         return [name, *known, f"{slope:.3f}", interval_words(interval), *[verdict][: len(known)]]
@@ -302,9 +284,7 @@ class RateFit(Printed):
         if self.two is None:
             return ["Too few cells to look for two regimes: it takes five values of the parameter."]
         low, high = (float(end) for end in self.two.place_interval)
-        words = (
-            f"Two regimes: the line breaks at {self.parameter} = {self.two.place:.4g} [{low:.4g}, {high:.4g}]"
-        )
+        words = f"Two regimes: the line breaks at {self.parameter} = {self.two.place:.4g} [{low:.4g}, {high:.4g}]"
         if not self.two.determined:
             words += ", at the edge of the values: the slope beyond it is not determined"
             if self.two.pvalue >= MISFIT:
@@ -319,9 +299,7 @@ class RateFit(Printed):
 
     def _power_notes(self) -> list[str]:
         if self.powers is None:
-            return [
-                "Too few cells for a sum of two powers: it takes three more than twice the number of groups."
-            ]
+            return ["Too few cells for a sum of two powers: it takes three more than twice the number of groups."]
         words = f"Sum of two powers, A {self.parameter}^a + B {self.parameter}^b:"
         if self.powers.pvalue < MISFIT:
             return [f"{words} it does not fit (p = {self.powers.pvalue:.2g})."]
@@ -422,18 +400,10 @@ def fit_rate(
     if terms is not None:
         check_terms("terms", terms)
         formula = fit_formula(
-            usable,
-            terms,
-            loss=chosen,
-            constants=constants,
-            spread=spread,
-            accuracy=accuracy,
-            confidence_level=level,
+            usable, terms, loss=chosen, constants=constants, spread=spread, accuracy=accuracy, confidence_level=level
         )
         known = constants is not None and set(constants) == set(terms)
-        factors = (
-            constants if known and constants else dict(zip(formula.terms, formula.constants, strict=True))
-        )
+        factors = constants if known and constants else dict(zip(formula.terms, formula.constants, strict=True))
         whole = {name: factors[name] * evaluate(usable, function, name) for name, function in terms.items()}
     regime = "all cells"
     keep = np.ones(len(usable.cells), dtype=bool)
@@ -578,14 +548,7 @@ class RateTable(Printed):
             ]
             for rate in self.rates
         ]
-        columns = [
-            *(["estimator"] if named else []),
-            "exponent of",
-            "estimate",
-            "interval",
-            "theory",
-            "verdict",
-        ]
+        columns = [*(["estimator"] if named else []), "exponent of", "estimate", "interval", "theory", "verdict"]
         columns += ["finds", "line: p", "misfit", "cells"]
         notes = ["finds: the deviation from the theory that is found with probability 0.8."]
         for rate in self.rates:
@@ -644,9 +607,7 @@ def fit_rates(
     ('reproduced', 'reproduced')
     """
     if isinstance(theory, str) or not isinstance(theory, Mapping | Sequence) or not theory:
-        raise refuse(
-            "theory", given=theory, allowed="a mapping of parameters to exponents, or names of parameters"
-        )
+        raise refuse("theory", given=theory, allowed="a mapping of parameters to exponents, or names of parameters")
     stated: dict[str, float | None] = dict(theory) if isinstance(theory, Mapping) else dict.fromkeys(theory)
     return RateTable(
         tuple(

@@ -359,9 +359,7 @@ def named_losses(loss: Any) -> dict[str, Loss]:
         items = dict(loss)
     else:
         several = loss if isinstance(loss, list | tuple) else [loss]
-        items = {
-            item if isinstance(item, str) else getattr(item, "__name__", "loss"): item for item in several
-        }
+        items = {item if isinstance(item, str) else getattr(item, "__name__", "loss"): item for item in several}
         if len(items) < len(several):
             raise refuse("loss", allowed="not name the same loss twice")
     chosen: dict[str, Loss] = {}

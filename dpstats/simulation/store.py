@@ -245,15 +245,7 @@ _PLAIN_MAKERS = (copyreg.__newobj__, copyreg.__newobj_ex__)  # type: ignore[attr
 
 _OF_EVERY_CLASS = frozenset(
     [
-        *(
-            "__dict__",
-            "__weakref__",
-            "__doc__",
-            "__module__",
-            "__qualname__",
-            "__annotations__",
-            "__annotate__",
-        ),
+        *("__dict__", "__weakref__", "__doc__", "__module__", "__qualname__", "__annotations__", "__annotate__"),
         *("__annotate_func__", "__annotations_cache__", "__abstractmethods__", "_abc_impl", "__parameters__"),
         *("__orig_bases__", "__static_attributes__", "__firstlineno__"),
         *("__dataclass_fields__", "__dataclass_params__", "__match_args__"),
@@ -388,9 +380,7 @@ class Store:
 
     def _create(self, description: Mapping[str, Any] | None, cells: Sequence[Mapping[str, Any]]) -> None:
         columns = "".join(f", {_quoted(name)} REAL" for name in self._losses)
-        stated = (
-            None if description is None else json.dumps({**description, "format": _FORMAT}, sort_keys=True)
-        )
+        stated = None if description is None else json.dumps({**description, "format": _FORMAT}, sort_keys=True)
         with self._connection:
             # The tables are looked for and made in one transaction: two processes may start on the same new
             # file.
@@ -466,8 +456,7 @@ class Store:
                 ]
                 self._connection.executemany(insert, records)
                 self._connection.execute(
-                    "INSERT INTO work VALUES (?, ?, ?, ?)",
-                    (time.time(), records[0][0], len(records), seconds),
+                    "INSERT INTO work VALUES (?, ?, ?, ?)", (time.time(), records[0][0], len(records), seconds)
                 )
 
     def _identity(self, used: Versions) -> int:
@@ -487,9 +476,7 @@ class Store:
     def rows(self, replications: int | None = None) -> list[Row]:
         """Return the rows in the order of the key, of the first ``replications`` of each cell."""
         query = "SELECT * FROM results" + ("" if replications is None else " WHERE replication < ?")
-        records = self._query(
-            f"{query} ORDER BY cell, replication", () if replications is None else (replications,)
-        )
+        records = self._query(f"{query} ORDER BY cell, replication", () if replications is None else (replications,))
         return [
             (record[0], record[1], None if record[-2] is not None else tuple(record[2:-2]), record[-2])
             for record in records
@@ -502,8 +489,7 @@ class Store:
 
     def _versions(self, replications: int = sys.maxsize) -> list[dict[str, str]]:
         found = self._connection.execute(
-            "SELECT stated FROM versions WHERE id IN (SELECT versions FROM results WHERE replication < ?) "
-            "ORDER BY id",
+            "SELECT stated FROM versions WHERE id IN (SELECT versions FROM results WHERE replication < ?) ORDER BY id",
             (replications,),
         )
         return [json.loads(row[0]) for row in found]
@@ -527,9 +513,7 @@ class Store:
             kept = ""
             if what == "written" and self.path is not None:
                 kept = "; what was finished before is in the file: run again to resume"
-            raise StudyFileError(
-                f"{self.path or 'the results'} cannot be {what} ({problem}){kept}"
-            ) from problem
+            raise StudyFileError(f"{self.path or 'the results'} cannot be {what} ({problem}){kept}") from problem
 
     def close(self) -> None:
         """Close the file."""

@@ -66,9 +66,7 @@ class Adapter:
 
     def set_params(self, **parameters: Any) -> Self:
         """Change parameters of the function."""
-        _check_accepted(
-            self._function, {key: value for key, value in parameters.items() if key != "random_state"}
-        )
+        _check_accepted(self._function, {key: value for key, value in parameters.items() if key != "random_state"})
         self._parameters |= parameters
         return self
 
@@ -99,9 +97,7 @@ def _check_accepted(function: Callable[..., Any], parameters: dict[str, Any]) ->
     if any(parameter.kind is parameter.VAR_KEYWORD for parameter in stated):
         return
     # After the rows and the generator.
-    known = [
-        parameter.name for parameter in list(stated)[2:] if parameter.kind is not parameter.VAR_POSITIONAL
-    ]
+    known = [parameter.name for parameter in list(stated)[2:] if parameter.kind is not parameter.VAR_POSITIONAL]
     unknown = [name for name in parameters if name not in known]
     if unknown:
         raise refuse(
@@ -171,9 +167,7 @@ def owners_of(
     return None, plain if plain in of_estimator else None
 
 
-def split_parameters(
-    cell: Mapping[str, Any], sampler: Any, estimator: Any
-) -> tuple[dict[str, Any], dict[str, Any]]:
+def split_parameters(cell: Mapping[str, Any], sampler: Any, estimator: Any) -> tuple[dict[str, Any], dict[str, Any]]:
     """Return the parameters of a cell for the sampler and for the estimator, by their own names."""
     names = names_of_sampler(sampler), names_of_estimator(estimator)
     of_sampler: dict[str, Any] = {}
@@ -194,11 +188,7 @@ def check_names(cells: Sequence[Mapping[str, Any]], sampler: Any, estimator: Any
             if size not in cell:
                 raise refuse("grid", got=f"{', '.join(cell) or 'nothing'}", allowed="name n and d")
             check_integer(size, cell[size], at_least=1)
-        unknown = [
-            key
-            for key in cell
-            if key not in SIZES and owners_of(key, of_sampler, of_estimator) == (None, None)
-        ]
+        unknown = [key for key in cell if key not in SIZES and owners_of(key, of_sampler, of_estimator) == (None, None)]
         if unknown:
             theirs = ", ".join(sorted(of_sampler or ())) or "none"
             known = ", ".join(sorted(of_estimator - {"random_state", "budget"})) or "none"
@@ -274,9 +264,7 @@ class _Replication:
         fitted = estimator.fit(X) if y is None else estimator.fit(X, y)
         values = tuple([float(loss(fitted, X, self._truth)) for loss in self._measures])
         if not all(map(math.isfinite, values)):
-            wrong = next(
-                pair for pair in zip(self._losses, values, strict=True) if not math.isfinite(pair[1])
-            )
+            wrong = next(pair for pair in zip(self._losses, values, strict=True) if not math.isfinite(pair[1]))
             raise DPStatsError("{} is {}".format(*wrong))
         return values
 
@@ -384,8 +372,7 @@ class Study:
         named = isinstance(estimator, Mapping)
         if named and not (estimator and all(isinstance(key, str) and key for key in estimator)):
             raise refuse(
-                "estimator",
-                allowed="an estimator, or a mapping that has a name for each of one or more estimators",
+                "estimator", allowed="an estimator, or a mapping that has a name for each of one or more estimators"
             )
         self._estimators = list(estimator.values()) if named else [estimator]
         for one in self._estimators:
@@ -410,9 +397,7 @@ class Study:
             raise refuse("grid", allowed=f"not name {NAME!r}: the names of the estimators are its values")
         for one in self._estimators:
             check_names(self._grid, sampler, one)
-        self.cells = (
-            [{NAME: name, **cell} for name in estimator for cell in self._grid] if named else self._grid
-        )
+        self.cells = [{NAME: name, **cell} for name in estimator for cell in self._grid] if named else self._grid
         lacking = sorted(NEEDS_TRUTH & set(self.losses)) if not hasattr(sampler, "true_mean") else []
         if lacking:
             raise InvalidParameter(
@@ -531,16 +516,12 @@ class Study:
 
     def _collect(self, store: Store) -> StudyResults:
         rows = store.rows(self.replications)
-        owners = [
-            [split_parameters(cell, self.sampler, one) for cell in self._grid] for one in self._estimators
-        ]
+        owners = [[split_parameters(cell, self.sampler, one) for cell in self._grid] for one in self._estimators]
         names = list(self.estimator) if isinstance(self.estimator, Mapping) else [None]
         facts = {
             "Sampler": _as_run(self.sampler, [given for given, _ in owners[0]]),
             **{
-                "Estimator" if name is None else f"Estimator {name}": _as_run(
-                    one, [given for _, given in pairs]
-                )
+                "Estimator" if name is None else f"Estimator {name}": _as_run(one, [given for _, given in pairs])
                 for name, one, pairs in zip(names, self._estimators, owners, strict=True)
             },
             "Replications": f"{self.replications:,} in each of {len(self.cells):,} cells",
@@ -616,9 +597,7 @@ class Study:
             if waiting:
                 store.append(_emptied(waiting), replace_failed=retry_failed)
 
-    def _each(
-        self, blocks: Sequence[tuple[int, list[int]]], n_jobs: int | None
-    ) -> Generator[Finished, None, None]:
+    def _each(self, blocks: Sequence[tuple[int, list[int]]], n_jobs: int | None) -> Generator[Finished, None, None]:
         from joblib import Parallel, delayed
 
         parallel = Parallel(n_jobs, return_as="generator_unordered")

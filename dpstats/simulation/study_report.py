@@ -42,10 +42,7 @@ def _groups(results: StudyResults, parameter: str) -> dict[str, list[CellResult]
     for cell in results.cells:
         words = ", ".join(f"{name} = {cell.parameters[name]}" for name in told if name in cell.parameters)
         groups.setdefault(words, []).append(cell)
-    return {
-        name: sorted(cells, key=lambda cell: float(cell.parameters[parameter]))
-        for name, cells in groups.items()
-    }
+    return {name: sorted(cells, key=lambda cell: float(cell.parameters[parameter])) for name, cells in groups.items()}
 
 
 @draw.register
@@ -115,8 +112,7 @@ def draw_risk(
         )
         if terms:
             parts = {
-                term: (constants or {}).get(term, 1.0)
-                * np.array([function(cell.parameters) for cell in cells])
+                term: (constants or {}).get(term, 1.0) * np.array([function(cell.parameters) for cell in cells])
                 for term, function in terms.items()
             }
             places = np.array([float(cell.parameters[parameter]) for cell in cells])
@@ -217,12 +213,7 @@ def crossover(x: Any, first: Any, second: Any) -> float | None:
 
 
 def plot_power(
-    results: StudyResults,
-    parameter: str,
-    *,
-    level: float | None = None,
-    target: float | None = None,
-    title: str = "",
+    results: StudyResults, parameter: str, *, level: float | None = None, target: float | None = None, title: str = ""
 ) -> Figure:
     """Draw the fraction of rejections against a parameter, with lines at the level and at a target power.
 
@@ -251,9 +242,7 @@ def plot_power(
     axis = figure.axes[0]
     for value, name in ((level, "level"), (target, "target power")):
         if value is not None:
-            axis.axhline(
-                value, color="0.5", lw=1, ls=":" if name == "level" else "--", label=f"{name} {value:.3g}"
-            )
+            axis.axhline(value, color="0.5", lw=1, ls=":" if name == "level" else "--", label=f"{name} {value:.3g}")
     axis.set_ylabel("share of rejections")
     axis.set_ylim(0, 1.02)
     axis.legend(fontsize=8, frameon=False)
@@ -388,9 +377,7 @@ def study_report(
             page.picture(figure, caption)
     page.section("Failures")
     failures = [
-        f"{study.name}: {note}" if len(studies) > 1 else note
-        for study in studies
-        for note in study.failure_notes()
+        f"{study.name}: {note}" if len(studies) > 1 else note for study in studies for note in study.failure_notes()
     ]
     if failures:
         page.text(
@@ -457,9 +444,7 @@ def _numeric(results: StudyResults) -> list[str]:
     found = []
     for name in names:
         values = [cell.parameters.get(name) for cell in results.cells]
-        numbers = [
-            value for value in values if isinstance(value, int | float) and not isinstance(value, bool)
-        ]
+        numbers = [value for value in values if isinstance(value, int | float) and not isinstance(value, bool)]
         if len(numbers) == len(values) and min(numbers) > 0 and len(set(numbers)) > 2:
             found.append(name)
     return found
@@ -474,9 +459,7 @@ def _pictures(rates: Sequence[tuple[StudyResults, str, str, RateFit | None]]) ->
         words = f"{loss.replace('_', ' ')} against {parameter}; bars are two Monte Carlo standard errors"
         share = loss in _SHARES
         caption = (
-            f"{study.name}: {words}."
-            if len({id(item[0]) for item in rates}) > 1
-            else f"{words[0].upper()}{words[1:]}."
+            f"{study.name}: {words}." if len({id(item[0]) for item in rates}) > 1 else f"{words[0].upper()}{words[1:]}."
         )
         with contextlib.suppress(ValueError):  # a loss that is not positive, on logarithmic axes
             drawn[caption] = plot_risk(study, parameter, loss=loss, rate=rate, logarithmic=not share)

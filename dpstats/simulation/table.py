@@ -170,9 +170,7 @@ class StudyResults(Printed):
     def without(self, *names: str) -> StudyResults:
         """Return the results without parameters that depend on others, such as a clip that is a function of n."""
         cells = [
-            replace(
-                cell, parameters={key: value for key, value in cell.parameters.items() if key not in names}
-            )
+            replace(cell, parameters={key: value for key, value in cell.parameters.items() if key not in names})
             for cell in self.cells
         ]
         return replace(self, cells=tuple(cells))
@@ -188,9 +186,7 @@ class StudyResults(Printed):
         columns: dict[str, NDArray[Any]] = {}
         for name in names:
             values = [cell.parameters.get(name) for cell in self.cells]
-            array = (
-                np.array(values) if all(isinstance(value, int | float | str) for value in values) else None
-            )
+            array = np.array(values) if all(isinstance(value, int | float | str) for value in values) else None
             columns[name] = np.array(list(map(str, values))) if array is None else array
         first = self.losses[0]
         columns["replications"] = np.array([cell.losses[first].size for cell in self.cells])
@@ -210,9 +206,7 @@ class StudyResults(Printed):
         table = self.table()
         columns = {name: table[name].tolist() for name in table.dtype.names or ()}
         names = [str(i + 1) for i in range(len(table))]
-        return Records(
-            names, columns, {"study": self.name, "facts": dict(self.facts), "seconds": self.seconds}
-        )
+        return Records(names, columns, {"study": self.name, "facts": dict(self.facts), "seconds": self.seconds})
 
     def as_records(self) -> list[dict[str, Any]]:
         """Return `table` as plain dictionaries, for JSON; non-numeric values are None."""
@@ -330,12 +324,7 @@ def collect(
         by_loss = {loss: array[:, j] for j, loss in enumerate(losses)}
         gathered.append(CellResult(parameters, by_loss, reasons))
     return StudyResults(
-        name=name,
-        cells=tuple(gathered),
-        losses=tuple(losses),
-        facts=facts,
-        seconds=seconds,
-        versions=tuple(versions),
+        name=name, cells=tuple(gathered), losses=tuple(losses), facts=facts, seconds=seconds, versions=tuple(versions)
     )
 
 
@@ -384,18 +373,13 @@ def failure_words(results: StudyResults, used: StudyResults, loss: str | None = 
     if out:
         words.append(f"{out} left out: more than {MOST_FAILED:.0%} of the replications failed")
     if loss is not None:
-        nil = sum(
-            cell.few_failed and cell.losses[loss].size > 1 and not cell.mean(loss) > 0
-            for cell in results.cells
-        )
+        nil = sum(cell.few_failed and cell.losses[loss].size > 1 and not cell.mean(loss) > 0 for cell in results.cells)
         if nil:
             words.append(f"{nil} left out: the mean of {loss} is not above 0")
     return f" ({'; '.join(words)})" if words else ""
 
 
-def cells_to_fit(
-    results: StudyResults, loss: str, spread: Sequence[str] | None = None, accuracy: float = 0.0
-) -> Cells:
+def cells_to_fit(results: StudyResults, loss: str, spread: Sequence[str] | None = None, accuracy: float = 0.0) -> Cells:
     """Prepare the cells for a fit.
 
     Parameters
@@ -473,9 +457,7 @@ def evaluate(results: StudyResults, function: Term, name: str = "") -> Vector:
             )
     if not (np.isfinite(values).all() and (values > 0).all()):
         i = int(np.argmin(np.where(np.isfinite(values) & (values > 0), 1, 0)))
-        raise refuse(
-            "terms", got=f"{values[i]:g} from {told} in cell {i + 1}", allowed="positive in every cell"
-        )
+        raise refuse("terms", got=f"{values[i]:g} from {told} in cell {i + 1}", allowed="positive in every cell")
     return values
 
 

@@ -58,7 +58,6 @@ from dpstats.sql.scope import (
     read_number,
     read_part,
     refuse_clause,
-    split_conditions,
 )
 
 # HAVING, ORDER BY and LIMIT, which are post-processing
@@ -142,9 +141,7 @@ def read_arrangement(
             measure = read_aggregate(node)
             wanted = [output for output in outputs if output.measure == measure]
         if not wanted:
-            refuse_clause(
-                f"{clause} of what is not in SELECT", "name a column of GROUP BY, or an aggregate of SELECT"
-            )
+            refuse_clause(f"{clause} of what is not in SELECT", "name a column of GROUP BY, or an aggregate of SELECT")
         if len({(output.measure is None, output.place) for output in wanted}) > 1:
             refuse_clause(f"{clause} of a name that two columns have", "give each a different name with AS")
         return wanted[0].measure is not None, wanted[0].place
@@ -176,9 +173,7 @@ def _comparisons(node: Any, find: Callable[[Any, str], tuple[bool, int]]) -> Ite
         one, other = (node.expression, node.this) if turned else (node.this, node.expression)
         parts = [(_TURNED[sign] if turned else sign, one, other)]
     else:
-        refuse_clause(
-            f"{kind.upper()} in HAVING", "it takes comparisons of aggregates with numbers, joined by AND"
-        )
+        refuse_clause(f"{kind.upper()} in HAVING", "it takes comparisons of aggregates with numbers, joined by AND")
     for sign, one, other in parts:
         value = read_number(other)
         if value is None:
@@ -215,8 +210,7 @@ def arrange(query: Query, cells: Sequence[tuple[Any, ...]], values: Numbers) -> 
         return [], 1.0
     # Bins are sorted by their edges, which rise, and other values by their value.
     by_edges = [
-        {value.label: i for i, value in enumerate(group.values) if isinstance(value, Bin)}
-        for group in query.groups
+        {value.label: i for i, value in enumerate(group.values) if isinstance(value, Bin)} for group in query.groups
     ]
     kept = np.ones(len(cells), dtype=bool)
     for condition in arrangement.having:
@@ -415,15 +409,11 @@ def read_measure(
         outputs.append(Output(len(found) - 1, name, found[-1][0]))
     if not found:
         raise refuse("SELECT", got="none", allowed="have an aggregate", remedy=f"{_ANSWERED}.")
-    arrangement = read_arrangement(
-        tree, outputs, groups, lambda node: _aggregate(node, scope, catalogue), find_group
-    )
+    arrangement = read_arrangement(tree, outputs, groups, lambda node: _aggregate(node, scope, catalogue), find_group)
     measures = [(measure, name) for measure, name in found if isinstance(measure, Measure)]
     if len(measures) < len(found):
         if measures:
-            refuse_clause(
-                "a quantile beside other aggregates", "they are other releases: write a separate query"
-            )
+            refuse_clause("a quantile beside other aggregates", "they are other releases: write a separate query")
         quantiles = [(each, name) for each, name in found if isinstance(each, Quantiles)]
         return _quantiles(quantiles, groups, arrangement), "quantiles", arrangement
     discovers = any(group.discovered for group in groups)
@@ -433,17 +423,13 @@ def read_measure(
     return measure, name or {"distinct": "count"}.get(measure.kind, measure.kind), arrangement
 
 
-def _quantiles(
-    found: list[tuple[Quantiles, str]], groups: tuple[Group, ...], arrangement: Arrangement
-) -> Quantiles:
+def _quantiles(found: list[tuple[Quantiles, str]], groups: tuple[Group, ...], arrangement: Arrangement) -> Quantiles:
     """Return the quantiles of SELECT as one choice."""
     first = found[0][0]
     if any(each.column != first.column for each, _ in found):
         refuse_clause("quantiles of several columns", "write a separate query for each")
     if groups and len(found) > 1:
-        refuse_clause(
-            "several quantiles with GROUP BY", "a group has one quantile: write a separate query for each"
-        )
+        refuse_clause("several quantiles with GROUP BY", "a group has one quantile: write a separate query for each")
     if arrangement.chooses:
         refuse_clause(
             "HAVING or LIMIT by the values of a quantile",
@@ -496,10 +482,7 @@ def _several(found: list[tuple[Measure, str]], groups: tuple[Group, ...]) -> Sev
     if len({fold(label) for label in labels}) < len(labels):
         repeated = next(label for i, label in enumerate(labels) if fold(label) in map(fold, labels[:i]))
         raise refuse(
-            "SELECT",
-            got=f"{repeated!r} twice",
-            allowed="give each column a name of its own",
-            remedy="Name it with AS.",
+            "SELECT", got=f"{repeated!r} twice", allowed="give each column a name of its own", remedy="Name it with AS."
         )
     shared = tuple(columns.values())
     if discovers:
@@ -669,3 +652,16 @@ def _bins(edges: tuple[float, ...], known: Known) -> tuple[Bin, ...]:
         raise refuse("bins", got=got, allowed="be of a column of numbers")
     ends = [Literal(edge, "DOUBLE") for edge in edges]
     return tuple(Bin(low, high, high is ends[-1]) for low, high in pairwise(ends))
+
+
+def split_conditions(node: Any) -> Iterator[Any]:
+    """Yield the conditions that AND joins, without parentheses around them."""
+    if kind_of(node) == "Paren":
+        allow_only(node, "this")
+        yield from split_conditions(node.this)
+    elif kind_of(node) == "And":
+        allow_only(node, "this", "expression")
+        yield from split_conditions(node.this)
+        yield from split_conditions(node.expression)
+    else:
+        yield node

@@ -1,6 +1,6 @@
-"""Plans and answers of numbers: sums over units, the public plans of answers, and noisy numbers with their errors.
+"""Answers of numbers: the plan of an answer, sums over units, and noisy numbers with the errors of their noise.
 
-Proofs: docs/proofs/elastic-sensitivity.md, docs/proofs/truncated-sums.md, docs/proofs/discovery.md.
+Proofs: docs/proofs/elastic-sensitivity.md, docs/proofs/truncated-sums.md.
 """
 
 from __future__ import annotations
@@ -23,23 +23,15 @@ from dpstats.inference.reports import Printed, free_names
 from dpstats.inference.results import list_some
 from dpstats.privacy.guarantee import Neighbors, PrivacyGuarantee, quotient_up
 from dpstats.privacy.plan import Plan
-from dpstats.privacy.stages import AnyStage, Block, Comparisons, Discovery, OneOf, Smooth, Stage
+from dpstats.privacy.stages import AnyStage, Comparisons, Discovery, OneOf, Smooth, Stage
 from dpstats.privacy.stages.additive import Spacing
-from dpstats.privacy.stages.selection import count_keys
-from dpstats.release.additive import (
-    Integers,
-    JointIntegers,
-    additive_stages,
-    count_discovery,
-    discovery_stage,
-    smaller_noise,
-)
 from dpstats.release.noise import check_scale
 from dpstats.release.session import Session
-from dpstats.sensitivity.levels import LEVEL, LEVEL_SHARE, half_width, level_stage, noise_width, smooth_stage
+from dpstats.sensitivity.levels import LEVEL, half_width, noise_width
 from dpstats.sql.query import Measure, Query, Several
 
 # Sums over units, cut at a threshold
+
 
 THRESHOLD_SHARE = 0.3
 """Part of epsilon that the threshold is chosen with."""
@@ -138,10 +130,7 @@ class Truncation:
             each = self.epsilon / len(self.each) * (1 - 2.0**-50)
             return tuple(self._sum(j, each, f"{self.name} cut at 2^{j}") for j in self.each)
         rest = (self.epsilon - self.threshold.epsilon) * (1 - 2.0**-50)
-        return (
-            self.threshold.stage,
-            OneOf(self.name, tuple(self._sum(j, rest, self.name) for j in self.each)),
-        )
+        return (self.threshold.stage, OneOf(self.name, tuple(self._sum(j, rest, self.name) for j in self.each)))
 
     def _sum(self, j: int, epsilon: float, name: str) -> Stage:
         steps = self.moved * self.finer << j
@@ -172,8 +161,6 @@ class Truncation:
                 best, scale = value, noise
         return np.array([best]), scale, None
 
-
-# Public plans
 
 ANSWER = "answer"
 ROWS, SHARES = "rows", "shares"
@@ -261,127 +248,6 @@ def _convert_steps(stage: Stage, unit: Spacing) -> Stage:
     return replace(stage, spacing=unit if isinstance(unit, tuple) else stage.spacing * unit)
 
 
-def exact_plan(query: Query, guarantee: PrivacyGuarantee) -> SQLPlan:
-    """Return the plan of an answer from public tables only: it has no noise, and costs nothing."""
-    return SQLPlan((), replace(guarantee, epsilon=0.0, delta=0.0), query)
-
-
-def public_plan(query: Query, moved: int, guarantee: PrivacyGuarantee, budget: Any = None) -> SQLPlan:
-    """Return the plan of an answer with a sensitivity of at most ``moved`` steps, for any private tables."""
-    size = query.cells * query.measure.parts
-    most = far = max(moved, 1)
-    if isinstance(query.measure, Several):
-        # In l2 columns move less than they add up to: many of them have less Gaussian noise.
-        times = max(moved // query.moved, 1)
-        far = math.isqrt(times**2 * query.measure.moved_squared(query.added) - 1) + 1
-
-    def make_plan(delta: float) -> SQLPlan:
-        integers = Integers(ANSWER, size, 1.0, most, far)
-        stages = additive_stages([integers], guarantee.epsilon, delta, neighbors=guarantee.neighbors)
-        return SQLPlan(stages, replace(guarantee, delta=delta), query)
-
-    if not isinstance(query.measure, Several):
-        return make_plan(0.0)
-    return smaller_noise(make_plan, guarantee.delta, lambda plan: plan.noise(ANSWER).std, budget)
-
-
-DISCOVERY_BITS = 28
-"""Rows have two to this power of steps where keys are not declared: 64-bit integers hold 2^34 rows of a key."""
-
-
-def discovery_plan(query: Query, guarantee: PrivacyGuarantee) -> SQLPlan:
-    """Return the plan of numbers of keys that are not declared, where a row of the data is one row of the result."""
-    several = query.measure
-    assert isinstance(several, Several)
-    if several.parts:
-        return SQLPlan((plan_shares(several, guarantee),), guarantee, query)
-    return SQLPlan((count_discovery(ANSWER, ROWS, guarantee, several.bits),), guarantee, query)
-
-
-_ROUNDING_MARGIN = 1 + 1e-12
-
-
-def plan_shares(several: Several, guarantee: PrivacyGuarantee) -> Discovery:
-    """Return the stage of numbers of keys that are not declared, under Gaussian noise."""
-    row, keys = several.row_steps, count_keys(guarantee.neighbors)
-    blocks = [Block(ROWS, keys, 1 / row, 1.0)]
-    if several.parts:
-        blocks.append(Block(SHARES, keys * several.parts, 1.0, 1.0))
-    # A replaced row leaves one key and enters another, with its shares.
-    far = math.sqrt(keys * row**2 + several.moved_squared(keys == 1)) * _ROUNDING_MARGIN
-    touched = JointIntegers(ANSWER, tuple(blocks), math.inf, far)
-    return discovery_stage(touched, row, guarantee.epsilon, guarantee.delta, guarantee.neighbors)
-
-
-_PARTS_OF_A_STEP = 1 << 10
-"""Parts of an integer in which noise with heavy tails is drawn. Its smallest scale is a few parts."""
-_LARGEST_SCALE = 2.0**52
-
-
-def smooth_plan(query: Query, guarantee: PrivacyGuarantee, interval: bool) -> SQLPlan:
-    """Return the plan of an answer whose noise depends on frequencies in private tables."""
-    size = query.cells * query.measure.parts
-    law = "laplace" if guarantee.delta else "student"
-    finer = 1 if law == "laplace" or query.moved >= _PARTS_OF_A_STEP else _PARTS_OF_A_STEP
-    level = LEVEL_SHARE[law] * guarantee.epsilon if interval else 0.0
-    epsilon = (guarantee.epsilon - level) * (1 - 2.0**-50) if interval else guarantee.epsilon
-
-    def of(furthest: float) -> Smooth:
-        return smooth_stage(
-            ANSWER,
-            epsilon,
-            guarantee.delta,
-            spacing=1 / finer,
-            least=0.5 if law == "laplace" else 8.0,
-            furthest=furthest,
-            size=size,
-            noise=law,
-            steady=interval,
-            neighbors=guarantee.neighbors,
-        )
-
-    # The largest sensitivity whose noise can still be drawn; with it the largest answer.
-    small = of(1024.0)
-    furthest = float(int(_LARGEST_SCALE * small.sensitivity_share / float(small.ratio)))
-    largest = int(furthest) // (2 * finer * size)
-    stage = of(furthest)
-    stages: tuple[Stage | Smooth, ...] = (
-        (level_stage(level, guarantee.neighbors), stage) if interval else (stage,)
-    )
-    total = guarantee if law == "laplace" else replace(guarantee, delta=0.0)
-    return SQLPlan(stages, total, query, finer, largest)
-
-
-def unit_plan(query: Query, guarantee: PrivacyGuarantee, method: str, rows: int) -> SQLPlan:
-    """Return the plan of sums over units, cut at a threshold of up to 2^rows rows of the largest value."""
-    measure, grouped = query.measure, bool(query.groups)
-    # Start at a sixteenth of the largest value. Smaller thresholds would remove almost everything.
-    bits, parts, moved = 0, ["all"], 2 if grouped and not query.added else 1
-    if isinstance(measure, Several):
-        moved = query.moved
-    elif measure.kind == "sum":
-        bits = max(measure.high, -measure.low, 1).bit_length()
-        ends = (("positive", measure.high), ("negative", -measure.low))
-        parts = [word for word, end in ends if end > 0] or parts
-    epsilon = guarantee.epsilon if len(parts) == 1 else guarantee.epsilon / 2 * (1 - 2.0**-50)
-    truncations = tuple(
-        Truncation(
-            part if len(parts) == 2 else ANSWER,
-            method,
-            epsilon,
-            (max(bits - 4, 0), rows + bits),
-            moved,
-            query.cells * measure.parts,
-            # The threshold is divided among the cells of a unit. With few rows, most of the result would be fractions.
-            _PARTS_OF_A_STEP if grouped and measure.reach < _PARTS_OF_A_STEP else 1,
-            guarantee.neighbors,
-        )
-        for part in parts
-    )
-    stages = tuple(stage for truncation in truncations for stage in truncation.stages())
-    return SQLPlan(stages, replace(guarantee, delta=0.0), query, truncations=truncations)
-
-
 # Errors of answers
 
 Numbers = NDArray[np.float64]
@@ -419,9 +285,7 @@ class Off:
         if self.scales == (0.0,):
             return "none, as all tables are public"
         if self.stage is None:
-            return "Laplace of scale " + " and ".join(
-                f"{scale * measure.spacing:.4g}" for scale in self.scales
-            )
+            return "Laplace of scale " + " and ".join(f"{scale * measure.spacing:.4g}" for scale in self.scales)
         law = "Laplace" if self.stage.noise == "laplace" else "Student's law, 3 degrees of freedom"
         return f"{law}, of a private scale (smooth sensitivity)"
 
@@ -542,9 +406,7 @@ class CellAnswers(HasEstimates, Printed):
             return []
         listed = list_some([name for name, one in zip(names, hidden, strict=True) if one])
         advice = " Check the spelling of the declared values." * bool(self.names)
-        return [
-            f"Noise only: {listed}. The number of rows with a value cannot be distinguished from 0.{advice}"
-        ]
+        return [f"Noise only: {listed}. The number of rows with a value cannot be distinguished from 0.{advice}"]
 
     def records(self, confidence_level: float | None = None) -> list[dict[str, Any]]:
         """Return a mapping for each cell: its values, the answers, and their intervals (label_low, label_high)."""
@@ -557,10 +419,7 @@ class CellAnswers(HasEstimates, Printed):
             numbers |= dict(zip(keys, ends.swapaxes(0, 1).reshape(len(keys), -1), strict=True))
         names = free_names(self.names, numbers)
         return [
-            {
-                **dict(zip(names, cell, strict=True)),
-                **{key: float(column[i]) for key, column in numbers.items()},
-            }
+            {**dict(zip(names, cell, strict=True)), **{key: float(column[i]) for key, column in numbers.items()}}
             for i, cell in enumerate(self.cells)
         ]
 
@@ -655,9 +514,7 @@ class PrivateTable(HasEstimates, Printed):
             ],
             notes=self._notes(errors.known),
             together=BONFERRONI,
-            labels={
-                name: [cell[j] for cell in self.cells] for j, name in enumerate(free_names(self.names, ()))
-            },
+            labels={name: [cell[j] for cell in self.cells] for j, name in enumerate(free_names(self.names, ()))},
             simulated=self.guarantee.simulated,
         )
 
@@ -695,9 +552,7 @@ class PrivateTable(HasEstimates, Printed):
         if self.method != "race" and self.off.known:
             interval = self.confidence_interval(confidence_level)
             for i, record in enumerate(found):
-                record |= {
-                    end: float(np.atleast_1d(limit)[i]) for end, limit in zip(ends, interval, strict=True)
-                }
+                record |= {end: float(np.atleast_1d(limit)[i]) for end, limit in zip(ends, interval, strict=True)}
         return found
 
 
@@ -741,11 +596,7 @@ class PrivateAnswer(PrivateTable):
                 raise DPStatsError("confidence_level must be at most 0.95 with truncation='race'")
             return self.value
         # One tail of the noise.
-        return (
-            max(0.0, self.value - self.off.half(2 * (1 - level)) * self.measure.spacing)
-            if level > 0.5
-            else 0.0
-        )
+        return max(0.0, self.value - self.off.half(2 * (1 - level)) * self.measure.spacing) if level > 0.5 else 0.0
 
 
 def answered(query: Query, plan: SQLPlan, released: Any, guarantee: PrivacyGuarantee) -> PrivateTable:
@@ -778,12 +629,7 @@ def read_numbers(query: Query, plan: SQLPlan, released: Any) -> tuple[Numbers, O
         for truncation in plan.truncations:
             numbers, scale, power = truncation.report(released)
             negative = truncation.name == "negative"
-            if (
-                isinstance(measure, Measure)
-                and measure.kind == "sum"
-                and measure.high <= 0
-                and measure.low < 0
-            ):
+            if isinstance(measure, Measure) and measure.kind == "sum" and measure.high <= 0 and measure.low < 0:
                 negative = True
             sign = -1.0 if negative else 1.0
             total += sign * numbers

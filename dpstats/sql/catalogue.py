@@ -129,9 +129,7 @@ class Catalogue:
         found = self.tables.get(fold(name))
         if found is None:
             raise refuse(
-                "FROM",
-                got=f"{name!r}, which {self._explain(name)}",
-                allowed=f"name base tables ({self._list_names()})",
+                "FROM", got=f"{name!r}, which {self._explain(name)}", allowed=f"name base tables ({self._list_names()})"
             )
         return found
 
@@ -141,11 +139,7 @@ class Catalogue:
     def _explain(self, name: str) -> str:
         """Return why no base table has this name."""
         view = fold(name) in self.views
-        advice = (
-            f". Give a DataFrame or a file as PrivateSQL({{{name!r}: ...}})"
-            if view or not self.tables
-            else ""
-        )
+        advice = f". Give a DataFrame or a file as PrivateSQL({{{name!r}: ...}})" if view or not self.tables else ""
         return f"is {'a view, which may hide a join' if view else 'no table'}{advice}"
 
     def columns_of(self, parameter: str, keys: Iterable[Any]) -> dict[Any, tuple[str, str]]:
@@ -163,9 +157,7 @@ class Catalogue:
                 # A key without a dot may be an entry that was given by mistake.
                 why = f"{show(key)}: {table!r} {self._explain(table)}" if table else "another key"
                 raise refuse(
-                    parameter,
-                    got=why,
-                    allowed=f"name columns of base tables ({self._list_names()}) as 'table.column'",
+                    parameter, got=why, allowed=f"name columns of base tables ({self._list_names()}) as 'table.column'"
                 )
             there = [(table, column) for table, column in named if column in self.tables[table].columns]
             if not there:
@@ -313,8 +305,7 @@ class Dialect:
 
 DUCKDB = Dialect(
     "DuckDB",
-    {word: word for word in ("BIGINT", "DOUBLE", "VARCHAR", "BOOLEAN", "DATE", "TIMESTAMP")}
-    | {"WIDE": "HUGEINT"},
+    {word: word for word in ("BIGINT", "DOUBLE", "VARCHAR", "BOOLEAN", "DATE", "TIMESTAMP")} | {"WIDE": "HUGEINT"},
     nearest="round_even({0}, 0)",
     finite="isfinite({0})",
     quotient="(({0}) // ({1}))",
@@ -508,8 +499,7 @@ class Probe:
             (f"greatest({self._bind(None, 'BIGINT')}, 5)", 5),
             (f"coalesce({self._bind(None, 'BIGINT')}, 3)", 3),
             *self._aggregate(
-                self._rows(rows, "BIGINT"),
-                [("count(v)", 3), ("sum(v)", 7), ("count(*) FILTER (WHERE v > 2)", 1)],
+                self._rows(rows, "BIGINT"), [("count(v)", 3), ("sum(v)", 7), ("count(*) FILTER (WHERE v > 2)", 1)]
             ),
             *self._aggregate(grouped, [("max(n)", 2), ("count(*)", 3), ("count(v)", 2)]),
             *self._aggregate(f"{joined} WHERE a.v = b.v", [("count(*)", 5)]),
@@ -525,9 +515,7 @@ class Probe:
 
     def _infinite(self) -> Checks:
         most = self._dialect.real(1.7976931348623157e308)
-        finite = [
-            (self._dialect.only_finite(self._bind(x)), x) for x in (1.0, -5e-324, 1.7976931348623157e308)
-        ]
+        finite = [(self._dialect.only_finite(self._bind(x)), x) for x in (1.0, -5e-324, 1.7976931348623157e308)]
         return [
             *finite,
             *((self._dialect.only_finite(self._bind(x)), None) for x in (math.nan, math.inf, -math.inf)),

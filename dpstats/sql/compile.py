@@ -5,6 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
+
+from dpstats.data.values import as_int64
 from dpstats.sensitivity.elastic import Column, Distinct, Join, Relation, Select, Table
 from dpstats.sql.catalogue import BaseTable, Dialect, quoted
 from dpstats.sql.query import (
@@ -69,9 +73,7 @@ class Compiled:
         places = ", ".join([*found, "cell", *(["v"] if ranked else [])])
         sums = ", ".join(["count(*)", *([] if ranked else self._sums())])
         ends = {f"k{i}": group.ends for i, group in enumerate(self._query.groups) if group.ends}
-        shown = [
-            f"{name} BETWEEN {self._bind(low)} AND {self._bind(high)}" for name, (low, high) in ends.items()
-        ]
+        shown = [f"{name} BETWEEN {self._bind(low)} AND {self._bind(high)}" for name, (low, high) in ends.items()]
         where = " AND ".join([*(f"{name} IS NOT NULL" for name in [*found, "cell"]), *shown])
         return (
             f"SELECT {places}, {sums} FROM ({self._rows(units=False)}) AS q WHERE {where} GROUP BY {places}"
@@ -156,9 +158,7 @@ class Compiled:
         if not small or most >= _LARGEST:
             return share
         # Wide integers are divided slowly. The quotient is 0 for a larger total.
-        quick = dialect.divide(
-            f"{self._clip_integer(number, small)} * {whole}", self._clip_integer(of, _LARGEST)
-        )
+        quick = dialect.divide(f"{self._clip_integer(number, small)} * {whole}", self._clip_integer(of, _LARGEST))
         return f"CASE WHEN {number} BETWEEN {-small} AND {small} THEN {quick} ELSE {share} END"
 
     def _clip_integer(self, number: str, size: int) -> str:
@@ -252,9 +252,7 @@ class Compiled:
                 continue
             place = key
             if isinstance(group.column, Column):
-                cases = " ".join(
-                    f"WHEN {self._inside(key, value)} THEN {i}" for i, value in enumerate(group.values)
-                )
+                cases = " ".join(f"WHEN {self._inside(key, value)} THEN {i}" for i, value in enumerate(group.values))
                 place = f"(CASE {cases} END)"
             terms = [f"({' + '.join(terms)}) * {len(group.values)}", place]
         return " + ".join(terms)
@@ -264,8 +262,7 @@ class Compiled:
             return f"{name} = {self._bind(value)}"
         if isinstance(value, Span):
             return " OR ".join(
-                f"({name} >= {self._bind(first)} AND {name} < {self._bind(end)})"
-                for first, end in value.ranges
+                f"({name} >= {self._bind(first)} AND {name} < {self._bind(end)})" for first, end in value.ranges
             )
         below = "<=" if value.last else "<"
         return f"{name} >= {self._bind(value.low)} AND {name} {below} {self._bind(value.high)}"
@@ -378,9 +375,7 @@ class Compiled:
             return item, [self._condition(each, names) for each in given]
         return self._from(relation.of, names, given)
 
-    def _join(
-        self, join: Join, names: dict[Column, str], given: Sequence[Condition]
-    ) -> tuple[str, list[str]]:
+    def _join(self, join: Join, names: dict[Column, str], given: Sequence[Condition]) -> tuple[str, list[str]]:
         """Return the FROM item of a join, and the conditions on the right side of an outer join, which it leaves."""
         if not join.outer:
             pairs = [(Compare("=", a, b), Compare("=", b, a)) for a, b in join.on]
@@ -434,9 +429,7 @@ class Compiled:
         """Return the exact integers of a cell, from its values v."""
         measure = self._query.measure
         if isinstance(measure, Several):
-            return [
-                text for place in range(len(measure.columns)) for text in self._share_sums(measure, place)
-            ]
+            return [text for place in range(len(measure.columns)) for text in self._share_sums(measure, place)]
         return ["sum(v)"]
 
     def _share_sums(self, several: Several, place: int) -> list[str]:
@@ -462,3 +455,15 @@ class Compiled:
 def _selected(listed: str, source: str, where: list[str]) -> str:
     text = f"SELECT {listed} FROM {source}"
     return f"{text} WHERE {' AND '.join(where)}" if where else text
+
+
+def read_cells(rows: list[tuple[Any, ...]], query: Query, times: int) -> NDArray[Any]:
+    """Return the exact numbers of all cells: shape (times, cells * parts); Python integers where 64 bits are few."""
+    parts = query.measure.parts
+    found = np.zeros((times, query.cells, parts), dtype=object)
+    for cell, *numbers in rows:
+        if cell is not None:
+            listed = np.array([int(n or 0) for n in numbers], dtype=object)
+            found[:, int(cell), :] = listed.reshape(times, parts)
+    flat = found.reshape(times, -1)
+    return as_int64(flat) if np.abs(flat).max() < 2**62 else flat

@@ -66,9 +66,7 @@ _TABLES_ELSEWHERE = """
 SELECT table_name FROM system.main.duckdb_tables() WHERE NOT internal AND NOT temporary
 AND NOT (database_name = system.main.current_database() AND schema_name = system.main.current_schema()) LIMIT 1
 """
-_DATABASE_KIND = (
-    "SELECT type FROM system.main.duckdb_databases() WHERE database_name = system.main.current_database()"
-)
+_DATABASE_KIND = "SELECT type FROM system.main.duckdb_databases() WHERE database_name = system.main.current_database()"
 
 
 class DuckDBEngine:
@@ -118,9 +116,7 @@ class DuckDBEngine:
         """Read the schema that the connection is in: a second connection does not begin there."""
         place = None
         with contextlib.suppress(Exception):
-            place = connection.sql(
-                "SELECT system.main.current_database(), system.main.current_schema()"
-            ).fetchall()[0]
+            place = connection.sql("SELECT system.main.current_database(), system.main.current_schema()").fetchall()[0]
             self.cursor.execute(f"USE {'.'.join(map(quoted, place))}")
         ((kind,),) = self.cursor.execute(_DATABASE_KIND).fetchall()
         if kind != "duckdb":
@@ -319,9 +315,7 @@ class DuckDBEngine:
             raise InvalidData(refused)
         if not made:
             raise refuse_data(
-                label,
-                allowed="a readable CSV or Parquet file with a header",
-                remedy="Open it with DuckDB.",
+                label, allowed="a readable CSV or Parquet file with a header", remedy="Open it with DuckDB."
             )
 
     def _read(self, connection: Any, name: str, found: list[Found]) -> tuple[Listed, list[str], str]:
@@ -350,9 +344,7 @@ class DuckDBEngine:
             source = text_reader(file.path, file.header, separator(file.path), seen)
         else:
             connection.register("words of a file", file.words())
-            words = ", ".join(
-                f"CAST({quoted(column)} AS VARCHAR) AS {quoted(column)}" for column in file.header
-            )
+            words = ", ".join(f"CAST({quoted(column)} AS VARCHAR) AS {quoted(column)}" for column in file.header)
             connection.execute(f'CREATE TABLE {source} AS SELECT {words} FROM "words of a file"')
             connection.unregister("words of a file")
         words = ", ".join(f"nullif({quoted(column)}, '') AS {quoted(column)}" for column in file.header)
@@ -398,9 +390,7 @@ def _by_table(data: Mapping[str, Any], types: Mapping[str, str]) -> dict[str, di
     for key, kind in types.items():
         places = [name for name in texts if fold(key).startswith(f"{name}.")]
         if len(places) != 1:
-            raise refuse(
-                "types", given=types, allowed="name columns of CSV files or data frames as 'table.column'"
-            )
+            raise refuse("types", given=types, allowed="name columns of CSV files or data frames as 'table.column'")
         if not isinstance(kind, str) or kind.upper() not in TYPES:
             raise refuse(f"types[{key!r}]", given=kind, allowed=f"one of {', '.join(TYPES)}")
         found.setdefault(places[0], {})[fold(key)[len(places[0]) + 1 :]] = kind.upper()
@@ -440,17 +430,7 @@ def _entry_sql(name: str, kind: str) -> tuple[str, str]:
 
 _TEXT_AS_NUMBERS = _entry_sql("{0}", "BIGINT")[0], _entry_sql("{0}", "DOUBLE")[0]
 """SQL of an entry of text as a number, for declared values that are numbers."""
-_WHOLE_NUMBERS = [
-    "TINYINT",
-    "SMALLINT",
-    "INTEGER",
-    "BIGINT",
-    "HUGEINT",
-    "UTINYINT",
-    "USMALLINT",
-    "UINTEGER",
-    "UBIGINT",
-]
+_WHOLE_NUMBERS = ["TINYINT", "SMALLINT", "INTEGER", "BIGINT", "HUGEINT", "UTINYINT", "USMALLINT", "UINTEGER", "UBIGINT"]
 _DUCKDB_KINDS = {
     "FLOAT": "real",
     "DOUBLE": "real",
@@ -464,13 +444,7 @@ _DUCKDB_KINDS = {
 
 def duckdb_type(name: str, nullable: bool = True) -> ColumnType:
     """Return the type of DuckDB's name for it."""
-    kind = (
-        "real"
-        if name.startswith("DECIMAL(")
-        else "text"
-        if name.startswith("ENUM(")
-        else _DUCKDB_KINDS.get(name)
-    )
+    kind = "real" if name.startswith("DECIMAL(") else "text" if name.startswith("ENUM(") else _DUCKDB_KINDS.get(name)
     entry, required = "{}", not nullable
     if kind == "text" and name != "VARCHAR":
         entry = "CAST({} AS VARCHAR)"
@@ -558,13 +532,9 @@ class PostgresEngine:
         if not isinstance(data, str):
             if not isinstance(data, self._psycopg.Connection):
                 raise refuse(
-                    "connection",
-                    got=type(data).__name__,
-                    allowed="a psycopg.Connection that is not asynchronous",
+                    "connection", got=type(data).__name__, allowed="a psycopg.Connection that is not asynchronous"
                 )
-            self._place = self._psycopg.conninfo.make_conninfo(
-                data.info.dsn, password=data.info.password or None
-            )
+            self._place = self._psycopg.conninfo.make_conninfo(data.info.dsn, password=data.info.password or None)
             self._schema = _current_schema(data)
         self._connection: Any = None
         self._connect()
@@ -649,9 +619,7 @@ class PostgresEngine:
         """
         columns: dict[str, list[tuple[str, ColumnType]]] = {}
         for table, column, is_enum, kind, required in ask(_POSTGRES_COLUMNS, [self._schema]):
-            columns.setdefault(table, []).append(
-                (column, postgres_type("text" if is_enum else kind, required))
-            )
+            columns.setdefault(table, []).append((column, postgres_type("text" if is_enum else kind, required)))
         found = {}
         for name in _distinct(name for (name,) in ask(_POSTGRES_TABLES, [self._schema])):
             own = dict(columns.get(name, []))
@@ -710,9 +678,7 @@ _NUMERIC_ENTRY = (
 _POSTGRES_TYPES = (
     dict.fromkeys(("smallint", "integer", "bigint"), ("BIGINT", "whole", "{}"))
     | dict.fromkeys(("real", "double precision"), ("DOUBLE", "real", _DOUBLE_ENTRY))
-    | dict.fromkeys(
-        ("text", "character varying", "character", "uuid"), ("VARCHAR", "text", POSTGRES.bytewise)
-    )
+    | dict.fromkeys(("text", "character varying", "character", "uuid"), ("VARCHAR", "text", POSTGRES.bytewise))
     | {
         "numeric": ("DOUBLE", "real", _NUMERIC_ENTRY),
         "boolean": ("BOOLEAN", "truth", "{}"),

@@ -39,19 +39,13 @@ def table_label(given: Any) -> str:
     """Return the public name of the files of a table."""
     if isinstance(given, FileRows):
         return given.found[0].path.name
-    return (
-        PurePosixPath(str(given).partition("?")[0]).name
-        if "://" in str(given)
-        else Path(given).resolve().name
-    )
+    return PurePosixPath(str(given).partition("?")[0]).name if "://" in str(given) else Path(given).resolve().name
 
 
 def parquet_source(connection: Any, found: Sequence[Found]) -> tuple[Listed, str]:
     """Return the columns of Parquet files, and the SQL of their table, in which each column has one type."""
     tables: dict[Any, list[File]] = {}
-    for (path, folders), columns in zip(
-        found, parquet_columns(connection, [path for path, _ in found]), strict=True
-    ):
+    for (path, folders), columns in zip(found, parquet_columns(connection, [path for path, _ in found]), strict=True):
         tables.setdefault((columns, tuple(folders.items())), []).append(path)
     headers = [
         (paths[0].name, [name for name, _ in columns.types], dict(folders))
@@ -79,8 +73,7 @@ def parquet_source(connection: Any, found: Sequence[Found]) -> tuple[Listed, str
 def add_folders(table: str, columns: Sequence[str], folders: Mapping[str, str]) -> str:
     """Return the SELECT of a table with the columns that folders name. An empty word is missing."""
     words = [
-        f"CAST({text_literal(word) if word else 'NULL'} AS VARCHAR) AS {quoted(name)}"
-        for name, word in folders.items()
+        f"CAST({text_literal(word) if word else 'NULL'} AS VARCHAR) AS {quoted(name)}" for name, word in folders.items()
     ]
     return f"(SELECT {', '.join([*map(quoted, columns), *words])} FROM {table})"
 
@@ -123,9 +116,7 @@ def check_different_names(where: str, names: Iterable[Any]) -> None:
     known: set[str] = set()
     for name in names:
         if fold(name) in known:
-            raise InvalidData(
-                f"{where}: two columns are named {str(name)!r} (names ignore case). Rename one."
-            )
+            raise InvalidData(f"{where}: two columns are named {str(name)!r} (names ignore case). Rename one.")
         known.add(fold(name))
 
 
@@ -162,9 +153,7 @@ def copy_frame(connection: Any, table: str, frame: Any) -> dict[str, str] | None
         described = connection.execute('DESCRIBE SELECT * FROM "dpstats frame"').fetchall()
         columns = [str(row[0]) for row in described]
         # Name a column without a name as in a file: DuckDB names it differently.
-        given = [
-            name or f"column {place}" for place, name in enumerate(map(str, column_names(frame) or ()), 1)
-        ]
+        given = [name or f"column {place}" for place, name in enumerate(map(str, column_names(frame) or ()), 1)]
         names = given if len(given) == len(columns) else columns
         # Categories become text, because the type of an ENUM lists its values, and so do columns without a value.
         kinds = {

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import math
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Generic, NamedTuple, TypeVar
@@ -14,36 +15,24 @@ from typing import Any, Generic, NamedTuple, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from dpstats.data.values import as_int64
 from dpstats.errors import InvalidData, InvalidParameter, ScaleOutOfRange, refuse, refuse_data
 from dpstats.groups.group_points import GroupQuantilesPlan, choose_group_points, release_group_points
 from dpstats.privacy.guarantee import PrivacyGuarantee
-from dpstats.quantiles.quantile import choose_points, release_points
+from dpstats.quantiles.quantile import release_points
 from dpstats.release.session import Session
 from dpstats.sensitivity.elastic import Column, Count, ElasticSensitivity, Join, Relation, tables
 from dpstats.sensitivity.levels import LEVEL
 from dpstats.sensitivity.smooth import smooth_level
-from dpstats.sql.answers import (
-    ANSWER,
-    DISCOVERY_BITS,
-    ROWS,
-    SHARES,
-    PrivateTable,
-    SQLPlan,
-    answered,
-    discovery_plan,
-    exact_plan,
-    public_plan,
-    smooth_plan,
-    unit_plan,
-)
+from dpstats.sql.answers import ANSWER, ROWS, SHARES, PrivateTable, SQLPlan, answered
 from dpstats.sql.catalogue import BaseTable, Dialect, Probe, fold, quoted
-from dpstats.sql.compile import Compiled
+from dpstats.sql.compile import Compiled, read_cells
 from dpstats.sql.engines import DuckDBEngine, PostgresEngine, is_postgres
+from dpstats.sql.plans import DISCOVERY_BITS, discovery_plan, exact_plan, public_plan, smooth_plan, unit_plan
 from dpstats.sql.quantiles import (
     MOST_ROWS,
     QuantileAnswers,
     SQLQuantilesPlan,
+    choose_unit_points,
     found_plan,
     quantiles_answered,
     quantiles_plan,
@@ -75,8 +64,7 @@ class Source:
 
     def __init__(self, data: Any, types: Mapping[str, str] | None = None) -> None:
         if types and not isinstance(data, Mapping):
-            remedy = "Remove types, which a connection has."
-            raise refuse("types", allowed="be given for CSV files only", remedy=remedy)
+            raise refuse("types", allowed="be given for CSV files only", remedy="Remove types, which a connection has.")
         self._known: dict[tuple[str, str], int] = {}
         self._unreadable: dict[str, str] = {}
         self._engine = PostgresEngine(data) if is_postgres(data) else DuckDBEngine(data, types or {})
@@ -292,8 +280,7 @@ class Setting:
 def _joined(relation: Relation) -> set[Column]:
     """Return the columns that joins are on."""
     if isinstance(relation, Join):
-        on = {column for pair in relation.on for column in pair}
-        return _joined(relation.left) | _joined(relation.right) | on
+        return _joined(relation.left) | _joined(relation.right) | {column for pair in relation.on for column in pair}
     return _joined(relation.of) if hasattr(relation, "of") else set()
 
 
@@ -308,23 +295,20 @@ def kind_of_query(query: Query, setting: Setting) -> Kind[Any]:
                 "they need no privacy: ask the database. COUNT and SUM are exact",
             )
     measure = query.measure
-    if (
-        isinstance(measure, Measure)
-        and measure.kind == "distinct"
-        and query.unit
-        and measure.column not in query.unit
-    ):
+    if isinstance(measure, Measure) and measure.kind == "distinct" and query.unit and measure.column not in query.unit:
         refuse_clause(
             f"COUNT(DISTINCT {measure.column and measure.column.name}) where units are protected",
             "only units can be counted so: another value may be of several",
         )
-    several = query.groups or query.quantiles or measure.kind == "several"
-    if setting.units and setting.truncation == "race" and several:
+    if (
+        setting.units
+        and setting.truncation == "race"
+        and (query.groups or query.quantiles or measure.kind == "several")
+    ):
         raise refuse("truncation", got="'race'", allowed="'threshold' but for one count or sum")
     kind: type[Kind[Any]]
     if query.quantiles is not None:
-        kind = Ranks if not query.discovers else FoundRanks
-        kind = UnitRanks if setting.units and not query.discovers else kind
+        kind = FoundRanks if query.discovers else UnitRanks if setting.units else Ranks
     elif query.discovers:
         kind = Discovered
     elif setting.units:
@@ -334,7 +318,7 @@ def kind_of_query(query: Query, setting: Setting) -> Kind[Any]:
     return kind(query, setting)
 
 
-class Kind(Generic[Private]):
+class Kind(ABC, Generic[Private]):
     """A query, its plan, release and answer. ``Private`` is the type of the data read."""
 
     def __init__(self, query: Query, setting: Setting) -> None:
@@ -352,9 +336,9 @@ class Kind(Generic[Private]):
                 return self._promise(self._plan(replace(query, measure=query.measure.of_bits(bits))))
         return self._promise(self._plan(replace(query, measure=query.measure.of_bits(_COARSEST))))
 
+    @abstractmethod
     def _plan(self, query: Query) -> SQLPlan:
         """Return the plan in the steps of a query."""
-        raise TypeError(f"{type(self).__name__} does not define _plan")
 
     def _promise(self, plan: SQLPlan) -> SQLPlan:
         """Return a plan for the unit and the noise of the guarantee."""
@@ -363,13 +347,13 @@ class Kind(Generic[Private]):
     def _compile(self, plan: SQLPlan) -> Compiled:
         return Compiled(plan.query, self.setting.tables, self.setting.data.dialect)
 
+    @abstractmethod
     def read(self, plan: SQLPlan) -> Private:
         """Return the exact numbers of an answer, in steps of its noise: all private."""
-        raise TypeError(f"{type(self).__name__} does not define read")
 
+    @abstractmethod
     def release(self, private: Private, plan: SQLPlan, session: Session) -> None:
         """Release the data."""
-        raise TypeError(f"{type(self).__name__} does not define release")
 
     def released(self, private: Private, plan: SQLPlan, session: Session) -> Any:
         """Release the data, and return the released values."""
@@ -418,7 +402,7 @@ class Public(Kind[Cells]):
         return public_plan(query, query.moved * times, self.setting.bare, self.setting.budget)
 
     def read(self, plan: SQLPlan) -> Cells:
-        found = _by_cell(self.setting.data.run(*self._compile(plan).cells()), plan.query, 1)[0]
+        found = read_cells(self.setting.data.run(*self._compile(plan).cells()), plan.query, 1)[0]
         return Cells(np.clip(found, -plan.largest, plan.largest) * plan.finer)
 
     def release(self, private: Cells, plan: SQLPlan, session: Session) -> None:
@@ -493,7 +477,7 @@ class Units(Kind[Cut]):
             rows = self.setting.data.run(*compiled.units_cut(part, truncation.each, truncation.finer))
             found.above[truncation.name] = [sum(int(row[1 + i]) for row in rows) for i in range(times)]
             sums = [(row[0], *row[times + 1 :]) for row in rows]
-            found.cut[truncation.name] = _by_cell(sums, query, times)
+            found.cut[truncation.name] = read_cells(sums, query, times)
         return found
 
     def release(self, private: Cut, plan: SQLPlan, session: Session) -> None:
@@ -508,18 +492,6 @@ class Units(Kind[Cut]):
         # The length of a step is a power of two.
         power = math.frexp(measure.spacing)[1] - 1
         return self._explain_units(measure.kind, "values", (first + power, last + power))
-
-
-def _by_cell(rows: list[tuple[Any, ...]], query: Query, times: int) -> NDArray[Any]:
-    """Return the exact numbers of all cells: shape (times, cells * parts); Python integers where 64 bits are few."""
-    parts = query.measure.parts
-    found = np.zeros((times, query.cells, parts), dtype=object)
-    for cell, *numbers in rows:
-        if cell is not None:
-            listed = np.array([int(n or 0) for n in numbers], dtype=object)
-            found[:, int(cell), :] = listed.reshape(times, parts)
-    flat = found.reshape(times, -1)
-    return as_int64(flat) if np.abs(flat).max() < 2**62 else flat
 
 
 # Values that are not declared
@@ -573,9 +545,7 @@ class Discovered(_Discovery[Keys]):
     """Aggregates of values whose noisy number of rows reaches a threshold."""
 
     def _plan(self, query: Query) -> SQLPlan:
-        return discovery_plan(
-            replace(query, measure=query.measure.of_bits(DISCOVERY_BITS)), self.setting.bare
-        )
+        return discovery_plan(replace(query, measure=query.measure.of_bits(DISCOVERY_BITS)), self.setting.bare)
 
     def read(self, plan: SQLPlan) -> Keys:
         query, several = plan.query, plan.query.measure
@@ -661,8 +631,7 @@ class UnitRanks(_Ranks[CellPlaces]):
         data, compiled = self.setting.data, self._compile(plan)
         (counts,) = data.run(*compiled.units_above("all", plan.threshold.each))
         rows = data.columns(*compiled.unit_places(plan.limits))
-        places: list[Sequence[Places]]
-        places = [sort_places(rows, plan.query, i) for i in range(len(plan.limits))]
+        places: list[Sequence[Places]] = [sort_places(rows, plan.query, i) for i in range(len(plan.limits))]
         return CellPlaces(places, [int(n) for n in counts])
 
     def release(self, private: CellPlaces, plan: SQLPlan, session: Session) -> None:
@@ -675,17 +644,6 @@ class UnitRanks(_Ranks[CellPlaces]):
     def explain(self) -> str:
         text = self._explain_units("quantiles", "rows", (0, self.setting.powers))
         return text + _explain_ranks(self.plan())
-
-
-def choose_unit_points(
-    cells: Sequence[Places], rows: Any, plan: SQLQuantilesPlan, limit: int, session: Session
-) -> None:
-    """Choose the points of every cell after the numbers of rows were released, for a limit of a unit."""
-    points, (_, each) = plan.points, plan.limits[limit]
-    if isinstance(points, GroupQuantilesPlan):
-        choose_group_points(cells, rows, points, session, each)
-    else:
-        choose_points(cells[0], rows, points, session, each)
 
 
 class KeyPlaces(NamedTuple):

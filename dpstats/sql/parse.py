@@ -11,7 +11,7 @@ from typing import Any
 
 from dpstats.errors import refuse
 from dpstats.sensitivity.elastic import Column, Distinct, Join, Relation, Select, Table, tables
-from dpstats.sql.aggregates import groups_of, read_measure
+from dpstats.sql.aggregates import groups_of, read_measure, split_conditions
 from dpstats.sql.catalogue import Catalogue, fold
 from dpstats.sql.query import (
     Compare,
@@ -23,6 +23,7 @@ from dpstats.sql.query import (
     Several,
     conjuncts,
     list_columns,
+    require_columns,
 )
 from dpstats.sql.scope import (
     Known,
@@ -31,14 +32,12 @@ from dpstats.sql.scope import (
     argument,
     column_of,
     condition_of,
-    drop_unpaired,
     instances_of,
     kind_of,
     name_of,
     no_reals,
     refuse_clause,
     same_type,
-    split_conditions,
     tree_of,
 )
 
@@ -51,9 +50,7 @@ def unit_columns(relation: Relation, units: Sequence[Column]) -> tuple[Column, .
     ``units`` are the columns that say it of each private table.
     """
     if not units:
-        raise refuse(
-            "sql", allowed="be about a private table", remedy="One of public tables only needs no privacy."
-        )
+        raise refuse("sql", allowed="be about a private table", remedy="One of public tables only needs no privacy.")
     partners = _check_left_joins(relation, units)
     units = [unit for unit in units if unit not in partners]
     classes = _Equal(relation)
@@ -99,8 +96,7 @@ def _check_left_joins(relation: Relation, units: Sequence[Column]) -> set[Column
         if not (isinstance(part, Join) and part.outer):
             continue
         left, right = (
-            [unit for unit in units if unit.instance in instances_of(side)]
-            for side in (part.left, part.right)
+            [unit for unit in units if unit.instance in instances_of(side)] for side in (part.left, part.right)
         )
         if right:
             if left:
@@ -154,11 +150,7 @@ class _Equal:
         self._follow(relation)
         instances = list(tables(relation))
         pairs = [
-            (a, b, key)
-            for i, a in enumerate(instances)
-            for b in instances[:i]
-            if a.name == b.name
-            for key in a.keys
+            (a, b, key) for i, a in enumerate(instances) for b in instances[:i] if a.name == b.name for key in a.keys
         ]
         self._same_rows: set[frozenset[str]] = set()
         while True:
@@ -206,11 +198,7 @@ class _Equal:
         elif isinstance(part, Select):
             self._follow(part.of)
             for condition in conjuncts(part.condition):
-                if (
-                    isinstance(condition, Compare)
-                    and condition.operator == "="
-                    and isinstance(condition.right, Column)
-                ):
+                if isinstance(condition, Compare) and condition.operator == "=" and isinstance(condition.right, Column):
                     self._merge(condition.left, condition.right)
         elif not isinstance(part, Table):
             self._follow(part.of)
@@ -377,15 +365,12 @@ class _Reader:
                     continue
                 if not isinstance(condition, Compare) or condition.operator != "=" or len(right) != 1:
                     refuse_clause(
-                        f"{clause} ON with another condition",
-                        "it takes equal columns, and conditions on the right",
+                        f"{clause} ON with another condition", "it takes equal columns, and conditions on the right"
                     )
                 (left,) = (column for column in list_columns(condition) if column.instance not in own)
                 pairs.append((known[left], known[right[0]]))
         if not pairs:
-            refuse_clause(
-                "a join without an equality", "every table must be joined by equal columns (ON or USING)"
-            )
+            refuse_clause("a join without an equality", "every table must be joined by equal columns (ON or USING)")
         return pairs
 
     def _with(self, node: Any, ctes: dict[str, Any]) -> None:
@@ -394,14 +379,9 @@ class _Reader:
             allow_only(cte, "this", "alias")
             allow_only(cte.args["alias"], "this")
             name = name_of(cte.args["alias"].this)
-            if (
-                fold(name) in ctes
-                or fold(name) in self._catalogue.tables
-                or fold(name) in self._catalogue.views
-            ):
+            if fold(name) in ctes or fold(name) in self._catalogue.tables or fold(name) in self._catalogue.views:
                 refuse_clause(
-                    f"WITH {name}",
-                    "a name that a table or another WITH has (names ignore case) means two things",
+                    f"WITH {name}", "a name that a table or another WITH has (names ignore case) means two things"
                 )
             # A WITH clause sees only the names that were defined before it.
             ctes[fold(name)] = (cte.this, dict(ctes))
@@ -455,9 +435,7 @@ class _Reader:
                     "(unit={'items': 'order -> orders.id'}).",
                 )
             self._units.append(Column(instance, table.unit))
-        columns = {
-            key: Known(Column(instance, own), kind, table.name) for key, (own, kind) in table.columns.items()
-        }
+        columns = {key: Known(Column(instance, own), kind, table.name) for key, (own, kind) in table.columns.items()}
         relation: Relation = Table(table.name, instance, table.public, keys=table.keys)
         if self._protects_units and not table.public and table.path is not None:
             # The row of another table has the unit. Its columns have no names here.
@@ -502,3 +480,21 @@ class _Reader:
         same_type("USING", left[0], right)
         no_reals(right)
         scope.conditions.append(Compare("=", left[0].column, right.column))
+
+
+def drop_unpaired(relation: Relation, needed: frozenset[str]) -> Relation:
+    """Return a relation with the same rows that count, in which a left join is an inner one where that is possible.
+
+    A row counts only if it has values of all instances in ``needed``. Conditions and inner joins need further ones.
+    """
+    if isinstance(relation, Select):
+        columns = [column for part in conjuncts(relation.condition) for column in require_columns(part)]
+        needed |= {column.instance for column in columns}
+        return replace(relation, of=drop_unpaired(relation.of, needed))
+    if not isinstance(relation, Join):
+        return relation
+    if relation.outer and not needed & instances_of(relation.right):
+        return replace(relation, left=drop_unpaired(relation.left, needed))
+    needed |= {column.instance for pair in relation.on for column in pair}
+    left, right = (drop_unpaired(side, needed) for side in (relation.left, relation.right))
+    return replace(relation, left=left, right=right, outer=False)

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from itertools import pairwise
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,6 +21,7 @@ from dpstats.errors import ScaleOutOfRange
 from dpstats.groups.group_points import ROWS as GROUP_ROWS
 from dpstats.groups.group_points import (
     GroupQuantilesPlan,
+    choose_group_points,
     found_quantiles_plan,
     group_quantiles_plan,
     read_group_points,
@@ -32,22 +34,13 @@ from dpstats.privacy.events import BoundedRange, Event
 from dpstats.privacy.guarantee import Neighbors, PrivacyGuarantee, quotient_up
 from dpstats.privacy.plan import largest_cost
 from dpstats.privacy.stages import AnyStage, Choice, Discovery, OneOf, Stage
-from dpstats.quantiles.quantile import read_points
+from dpstats.quantiles.quantile import choose_points, read_points
 from dpstats.quantiles.quantile_plan import ROWS, QuantilePlan, observed_plan, points_plan
 from dpstats.release.groups import LARGEST_NESTED, LARGEST_REACH, first_reach, nested_reach
-from dpstats.release.session import Released
-from dpstats.sql.answers import (
-    DISCOVERY_BITS,
-    HALF_ROW,
-    THRESHOLD_SHARE,
-    CellAnswers,
-    Numbers,
-    SQLPlan,
-    Threshold,
-    exclude_unitless,
-    plan_shares,
-)
+from dpstats.release.session import Released, Session
+from dpstats.sql.answers import HALF_ROW, THRESHOLD_SHARE, CellAnswers, Numbers, SQLPlan, Threshold, exclude_unitless
 from dpstats.sql.answers import ROWS as KEY_ROWS
+from dpstats.sql.plans import DISCOVERY_BITS, plan_shares
 from dpstats.sql.query import Quantiles, Query, Several
 
 FOUND_SHARE = 0.3
@@ -91,9 +84,7 @@ class SQLQuantilesPlan(SQLPlan):
         return tuple((1 << j, min(1 << j, self.most)) for j in self.threshold.each)
 
 
-def quantiles_plan(
-    query: Query, guarantee: PrivacyGuarantee, n_rows: int, level: float | None
-) -> SQLQuantilesPlan:
+def quantiles_plan(query: Query, guarantee: PrivacyGuarantee, n_rows: int, level: float | None) -> SQLQuantilesPlan:
     """Return the plan of quantiles, where a private row is in at most one row of the result.
 
     Rows that do not meet the conditions, and rows without a value, are missing rows of the release.
@@ -134,9 +125,7 @@ def found_plan(query: Query, guarantee: PrivacyGuarantee, level: float | None) -
     moved = 2 if query.added else 1
     scale = stage.touched.scale_steps(stage.counts)
     count = Stage(GROUP_ROWS, "gaussian", 1, stage.counts.spacing, stage.row_steps, scale)
-    points = found_quantiles_plan(
-        count, stage.threshold, MOST_ROWS, quantiles.q, quantiles.grid, moved * rest, level
-    )
+    points = found_quantiles_plan(count, stage.threshold, MOST_ROWS, quantiles.q, quantiles.grid, moved * rest, level)
     choice = _add_row(points.choice, moved) if query.added else points.choice
     return SQLQuantilesPlan((stage, choice), guarantee, query, points=points)
 
@@ -161,9 +150,7 @@ def unit_quantiles_plan(
 
     A threshold is chosen first. Given the threshold, the release is the one for rows, about several rows at a time.
     """
-    threshold = Threshold(
-        "rows of a unit", THRESHOLD_SHARE * guarantee.epsilon, (0, powers), guarantee.neighbors
-    )
+    threshold = Threshold("rows of a unit", THRESHOLD_SHARE * guarantee.epsilon, (0, powers), guarantee.neighbors)
     rest = replace(guarantee, epsilon=(guarantee.epsilon - threshold.epsilon) * (1 - 2.0**-50))
     one = quantiles_plan(query, rest, MOST_ROWS, level)
     number, choice = one.stages
@@ -195,17 +182,13 @@ def _is_quick(scale: float, points: QuantilePlan | GroupQuantilesPlan) -> bool:
 def _add_row(stage: AnyStage, groups_moved: int) -> AnyStage:
     """Return a stage for a row that is added or removed, from the stage for a replaced row."""
     if isinstance(stage, Choice):
-        return replace(
-            stage, range_steps=stage.range_steps // groups_moved, neighbors=Neighbors.ADD_OR_REMOVE_ONE
-        )
+        return replace(stage, range_steps=stage.range_steps // groups_moved, neighbors=Neighbors.ADD_OR_REMOVE_ONE)
     assert isinstance(stage, Stage)
     moved = stage.sensitivity_steps // groups_moved
     return replace(stage, sensitivity_steps=moved, neighbors=Neighbors.ADD_OR_REMOVE_ONE)
 
 
-def sort_places(
-    columns: Sequence[NDArray[np.int64]], query: Query, limit: int = 0
-) -> list[NDArray[np.int64]]:
+def sort_places(columns: Sequence[NDArray[np.int64]], query: Query, limit: int = 0) -> list[NDArray[np.int64]]:
     """Return the sorted places of each cell, from columns: cell, place, numbers of rows for each limit of a unit."""
     assert query.quantiles is not None
     cells, places, counts = columns[0], columns[1], columns[2 + limit]
@@ -289,9 +272,7 @@ class QuantileAnswers(CellAnswers):
         if self.thresholds:
             most = f"{self.thresholds[0]:.10g}"
             unit = self.guarantee.unit
-            weights = (
-                f"; the rows of one {unit} together have at most the weight of {most}{exclude_unitless(unit)}"
-            )
+            weights = f"; the rows of one {unit} together have at most the weight of {most}{exclude_unitless(unit)}"
         return self.quantiles.grid.add_bounds(f"the quantiles of {of}") + weights
 
     def estimates(self) -> Estimates:
@@ -311,10 +292,7 @@ class QuantileAnswers(CellAnswers):
                 *self.guarantee.facts(),
                 ("Bounds", f"{grid.low:g} to {grid.high:g} (public)"),
                 ("Rows", f"{rows} (noise: sd {std:.3g})"),
-                (
-                    "Error of a rank",
-                    f"sd {self._each * self.points.rank_error:.3g} rows, if rows are evenly spaced",
-                ),
+                ("Error of a rank", f"sd {self._each * self.points.rank_error:.3g} rows, if rows are evenly spaced"),
             ],
             notes=self._notes(),
             exact=grid.declared,
@@ -388,9 +366,7 @@ def quantiles_answered(
         released, thresholds, scale = {**released, plan.rows: counts / each}, (float(most),), float(most)
     if isinstance(points, GroupQuantilesPlan):
         values, low, high = (part.reshape(-1, 1) for part in read_group_points(released, points))
-        rows = scale * np.asarray(
-            released[GROUP_ROWS] if counted is None else counted.sizes, dtype=np.float64
-        )
+        rows = scale * np.asarray(released[GROUP_ROWS] if counted is None else counted.sizes, dtype=np.float64)
     else:
         order = np.argsort(np.argsort(quantiles.q))
         values, low, high = (part[order].reshape(1, -1) for part in read_points(released, points))
@@ -411,3 +387,14 @@ def quantiles_answered(
         thresholds=thresholds,
         found=counted,
     )
+
+
+def choose_unit_points(
+    cells: Sequence[NDArray[np.int64]], rows: Any, plan: SQLQuantilesPlan, limit: int, session: Session
+) -> None:
+    """Choose the points of every cell after the numbers of rows were released, for a limit of a unit."""
+    points, (_, each) = plan.points, plan.limits[limit]
+    if isinstance(points, GroupQuantilesPlan):
+        choose_group_points(cells, rows, points, session, each)
+    else:
+        choose_points(cells[0], rows, points, session, each)

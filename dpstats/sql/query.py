@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 from dpstats.privacy.guarantee import Neighbors
 from dpstats.quantiles.grid import Grid
@@ -125,10 +125,7 @@ Condition = Compare | Between | Among | Like | Missing | Flag | Constant | Not |
 
 
 def written(
-    condition: Condition,
-    name: Callable[[Column], str],
-    bind: Callable[[Literal], str],
-    dialect: Dialect = DUCKDB,
+    condition: Condition, name: Callable[[Column], str], bind: Callable[[Literal], str], dialect: Dialect = DUCKDB
 ) -> str:
     """Return a condition in the SQL of a dialect, columns and literals as they are named."""
 
@@ -161,13 +158,9 @@ def written(
             return "(" + " OR ".join(f"({inner(part)})" for part in parts) + ")"
 
 
-def conjuncts(condition: Condition) -> Iterator[Condition]:
-    """Yield the conditions that must all hold."""
-    if isinstance(condition, All):
-        for part in condition.of:
-            yield from conjuncts(part)
-    else:
-        yield condition
+def conjuncts(condition: Condition) -> list[Condition]:
+    """Return the conditions that must all hold."""
+    return [one for part in condition.of for one in conjuncts(part)] if isinstance(condition, All) else [condition]
 
 
 def require_columns(condition: Condition) -> tuple[Column, ...]:
@@ -274,24 +267,17 @@ def bound(value: Value) -> Bounds:
     return min(ends), max(ends)
 
 
-def size(value: Value) -> float:
-    """Return the largest size of a value."""
-    return max(map(abs, bound(value)))
+def list_parts(value: Value) -> list[Value]:
+    """Return the values that a value is computed from."""
+    return [value.left, value.right] if isinstance(value, Arithmetic) else getattr(value, "values", [])
 
 
 def is_whole(value: Value) -> bool:
     """Return whether a value is a whole number, computed exactly."""
-    if isinstance(value, Arithmetic):
-        parts = [value.left, value.right]
-    elif isinstance(value, Case):
-        parts = value.values
-    else:
-        parts = []
-        if isinstance(value, Entry) and value.type.kind != "whole":
-            return False
-    ends = bound(value)
-    exact = all(end == math.floor(end) and abs(end) <= _LARGEST_EXACT for end in ends)
-    return exact and all(map(is_whole, parts))
+    if isinstance(value, Entry) and value.type.kind != "whole":
+        return False
+    exact = all(end == math.floor(end) and abs(end) <= _LARGEST_EXACT for end in bound(value))
+    return exact and all(map(is_whole, list_parts(value)))
 
 
 def is_required(value: Value | None) -> bool:
@@ -307,12 +293,8 @@ def list_entries(value: Value) -> Iterator[Entry]:
     """Yield the entries that a value is computed from."""
     if isinstance(value, Entry):
         yield value
-    elif isinstance(value, Arithmetic):
-        yield from list_entries(value.left)
-        yield from list_entries(value.right)
-    elif isinstance(value, Case):
-        for each in value.values:
-            yield from list_entries(each)
+    for part in list_parts(value):
+        yield from list_entries(part)
 
 
 def write_value(
@@ -334,13 +316,13 @@ def write_value(
             # greatest() and least() ignore NULL, so a missing entry is left out first.
             return f"(CASE WHEN {entry} IS NOT NULL THEN {dialect.clip(entry, *ends)} END)"
         case Arithmetic("*", left, right):
-            return dialect.product(inner(left), inner(right), (size(left), size(right)))
+            largest = max(map(abs, bound(left))), max(map(abs, bound(right)))
+            return dialect.product(inner(left), inner(right), largest)
         case Arithmetic(sign, left, right):
             return f"({inner(left)} {sign} {inner(right)})"
         case Case(cases, otherwise):
             listed = " ".join(
-                f"WHEN {written(condition, name, bind, dialect)} THEN {inner(each)}"
-                for condition, each in cases
+                f"WHEN {written(condition, name, bind, dialect)} THEN {inner(each)}" for condition, each in cases
             )
             return f"(CASE {listed} ELSE {inner(otherwise)} END)"
 
@@ -432,15 +414,13 @@ class Measure:
     high: int = 1
     spacing: float = 1.0
 
+    parts: ClassVar[int] = 1
+    """Number of integers per cell."""
+
     @property
     def reach(self) -> int:
         """Largest size of a value."""
         return max(abs(self.low), abs(self.high))
-
-    @property
-    def parts(self) -> int:
-        """Number of integers per cell."""
-        return 1
 
     @property
     def rounded(self) -> bool:
@@ -450,15 +430,10 @@ class Measure:
 
     def of_bits(self, bits: int) -> Measure:
         """Return the measure with at most 2^bits steps up to the largest value: longer ones, if it has more."""
-        over = max((max(abs(self.low), abs(self.high)) - 1).bit_length() - bits, 0)
+        over = max((self.reach - 1).bit_length() - bits, 0)
         if not over or self.kind not in ("sum", "mean", "variance"):
             return self
-        return replace(
-            self,
-            low=self.low >> over,
-            high=-(-self.high >> over),
-            spacing=self.spacing * 2.0**over,
-        )
+        return replace(self, low=self.low >> over, high=-(-self.high >> over), spacing=self.spacing * 2.0**over)
 
     def moved(self, grouped: bool, added: bool = False) -> int:
         """Return the l1 sensitivity of all integers to replacing one row, or to adding or removing it.
@@ -521,15 +496,13 @@ class Several:
 
     def times(self, place: int) -> int:
         """Return the factor that converts steps of a column into parts of its whole."""
-        return (1 << self.bits) // self._range(place)
+        column = self.columns[place]
+        return (1 << self.bits) // (1 if column.kind == "count" else column.high - column.low)
 
     def whole(self, place: int) -> int:
         """Return R, the sum of the parts of one row."""
-        return self.times(place) * self._range(place)
-
-    def _range(self, place: int) -> int:
         column = self.columns[place]
-        return 1 if column.kind == "count" else column.high - column.low
+        return self.times(place) * (1 if column.kind == "count" else column.high - column.low)
 
     def shares(self, place: int) -> range:
         """Return the places of a column's numbers within a cell."""
@@ -700,10 +673,7 @@ class Query:
     @property
     def cells(self) -> int:
         """Number of cells of the groups with declared values."""
-        count = 1
-        for group in self.groups:
-            count *= 1 if group.discovered else len(group.values)
-        return count
+        return math.prod(len(group.values) for group in self.groups if not group.discovered)
 
     def cell(self, number: int) -> tuple[Any, ...]:
         """Return the values of a cell."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import replace
 from datetime import date, datetime
 from operator import eq, ge, gt, le, lt, ne
@@ -35,9 +35,7 @@ from dpstats.sql.query import (
     Span,
     Value,
     bound,
-    conjuncts,
     list_entries,
-    require_columns,
 )
 
 # The tree of a text
@@ -95,20 +93,16 @@ def tree_of(text: Any) -> Any:
     statements = [statement for statement in statements if statement is not None]
     if len(statements) != 1:
         raise refuse("sql", given=len(statements), allowed="one statement")
-    if sum(1 for _ in _depths(statements[0])) > _MOST_TEXT:
-        raise refuse("sql", allowed="a shorter statement")
-    return statements[0]
-
-
-def _depths(node: Any) -> Iterator[int]:
-    """Yield the depth of every node, and raise an error if the tree is too deep for recursion."""
-    left = [(node, 0)]
+    left, count = [(statements[0], 0)], 0
     while left:
         one, depth = left.pop()
-        if depth > _DEEPEST:
+        count += 1
+        if depth > _DEEPEST:  # too deep for recursion
             raise refuse("sql", allowed=f"not be nested more than {_DEEPEST} deep")
-        yield depth
         left += [(child, depth + 1) for child in one.iter_expressions()]
+    if count > _MOST_TEXT:
+        raise refuse("sql", allowed="a shorter statement")
+    return statements[0]
 
 
 def refuse_clause(clause: str, why: str = "it is not supported") -> NoReturn:
@@ -122,19 +116,6 @@ def allow_only(node: Any, *allowed: str) -> None:
         key = name.rstrip("_")
         if key not in allowed and value not in (None, False, [], ""):
             refuse_clause(_WORDS.get(key, f"{key.upper()} in {type(node).__name__.upper()}"))
-
-
-def split_conditions(node: Any) -> Iterator[Any]:
-    """Yield the conditions that AND joins, without parentheses around them."""
-    if kind_of(node) == "Paren":
-        allow_only(node, "this")
-        yield from split_conditions(node.this)
-    elif kind_of(node) == "And":
-        allow_only(node, "this", "expression")
-        yield from split_conditions(node.this)
-        yield from split_conditions(node.expression)
-    else:
-        yield node
 
 
 def kind_of(node: Any) -> str:
@@ -257,8 +238,7 @@ class Scope:
                 raise refuse("FROM", got=f"{name!r} twice", allowed="have each name once")
             # A column that is NOT NULL in its table may be missing here.
             self.sources[name] = {
-                key: known._replace(type=replace(known.type, required=False))
-                for key, known in columns.items()
+                key: known._replace(type=replace(known.type, required=False)) for key, known in columns.items()
             }
 
     def find(self, name: str, source: str = "") -> Known:
@@ -281,33 +261,27 @@ class Scope:
     def equated(self, found: list[Known]) -> bool:
         """Return whether columns are the two sides of a USING."""
         first, *others = (known.column for known in found)
-        pairs = {
-            frozenset((c.left, c.right))
-            for c in self.conditions
-            if isinstance(c, Compare) and c.operator == "=" and isinstance(c.right, Column)
-        }
+        pairs = {frozenset(pair) for pair in self.equalities}
         return all(frozenset((first, other)) in pairs for other in others)
 
-    def joined(self) -> Relation:
-        """Return the join of all sources, each to those before it by the equalities there are; conditions after it."""
-        equalities = [
-            c
+    @property
+    def equalities(self) -> list[tuple[Column, Column]]:
+        """Pairs of columns that a condition equates."""
+        return [
+            (c.left, c.right)
             for c in self.conditions
             if isinstance(c, Compare) and c.operator == "=" and isinstance(c.right, Column)
         ]
+
+    def joined(self) -> Relation:
+        """Return the join of all sources, each to those before it by the equalities there are; conditions after it."""
         relation, *left = self.relations
         inside = instances_of(relation)
         while left:
             for place, other in enumerate(left):
                 there = instances_of(other)
-                pairs = []
-                for equality in equalities:
-                    a, b = equality.left, equality.right
-                    assert isinstance(b, Column)
-                    if a.instance in inside and b.instance in there:
-                        pairs.append((a, b))
-                    elif b.instance in inside and a.instance in there:
-                        pairs.append((b, a))
+                both = [pair for a, b in self.equalities for pair in ((a, b), (b, a))]
+                pairs = [(a, b) for a, b in both if a.instance in inside and b.instance in there]
                 if pairs:
                     relation = Join(relation, other, tuple(dict.fromkeys(pairs)))
                     inside |= there
@@ -315,28 +289,9 @@ class Scope:
                     break
             else:
                 refuse_clause(
-                    "a join without an equality",
-                    "every table must be joined by equal columns (ON, USING or WHERE)",
+                    "a join without an equality", "every table must be joined by equal columns (ON, USING or WHERE)"
                 )
         return Select(relation, All(tuple(self.conditions))) if self.conditions else relation
-
-
-def drop_unpaired(relation: Relation, needed: frozenset[str]) -> Relation:
-    """Return a relation with the same rows that count, in which a left join is an inner one where that is possible.
-
-    A row counts only if it has values of all instances in ``needed``. Conditions and inner joins need further ones.
-    """
-    if isinstance(relation, Select):
-        columns = [column for part in conjuncts(relation.condition) for column in require_columns(part)]
-        needed |= {column.instance for column in columns}
-        return replace(relation, of=drop_unpaired(relation.of, needed))
-    if not isinstance(relation, Join):
-        return relation
-    if relation.outer and not needed & instances_of(relation.right):
-        return replace(relation, left=drop_unpaired(relation.left, needed))
-    needed |= {column.instance for pair in relation.on for column in pair}
-    left, right = (drop_unpaired(side, needed) for side in (relation.left, relation.right))
-    return replace(relation, left=left, right=right, outer=False)
 
 
 def column_of(node: Any, scope: Scope) -> Known:
@@ -345,10 +300,7 @@ def column_of(node: Any, scope: Scope) -> Known:
         return column_of(node.this, scope)
     if kind_of(node) != "Column":
         found = "a literal" if kind_of(node) == "Literal" else kind_of(node).upper()
-        refuse_clause(
-            f"{found} where a column must be",
-            "only bare columns are read, without arithmetic or functions",
-        )
+        refuse_clause(f"{found} where a column must be", "only bare columns are read, without arithmetic or functions")
     allow_only(node, "this", "table")
     table = node.args.get("table")
     if kind_of(node.this) == "Star":
@@ -369,8 +321,7 @@ def no_reals(known: Known) -> None:
     """Refuse real numbers as equal: 0.0 and -0.0 are, and NaNs of several kinds."""
     if known.type.kind == "real":
         refuse_clause(
-            "equality of two columns of real numbers",
-            "joins are on whole numbers, text, dates or truth values",
+            "equality of two columns of real numbers", "joins are on whole numbers, text, dates or truth values"
         )
 
 
@@ -381,14 +332,7 @@ def instances_of(relation: Relation) -> set[str]:
 
 # Conditions of WHERE and ON
 
-_COMPARE: dict[str, Callable[[float, float], bool]] = {
-    "=": eq,
-    "<>": ne,
-    "<": lt,
-    "<=": le,
-    ">": gt,
-    ">=": ge,
-}
+_COMPARE: dict[str, Callable[[float, float], bool]] = {"=": eq, "<>": ne, "<": lt, "<=": le, ">": gt, ">=": ge}
 
 
 def condition_of(node: Any, scope: Scope) -> Condition:
@@ -442,8 +386,7 @@ def condition_of(node: Any, scope: Scope) -> Condition:
         allow_only(node, "this", "expression")
         return _comparison(operators[kind], node.this, node.expression, scope)
     refuse_clause(
-        f"{kind.upper()} in a condition",
-        "it is not among AND, OR, NOT, comparisons, BETWEEN, IN, IS NULL and LIKE",
+        f"{kind.upper()} in a condition", "it is not among AND, OR, NOT, comparisons, BETWEEN, IN, IS NULL and LIKE"
     )
 
 
@@ -468,16 +411,13 @@ def _comparison(operator: str, left: Any, right: Any, scope: Scope) -> Condition
 def _literal(node: Any, known: Known) -> Literal:
     if not is_literal(node):
         refuse_clause(
-            f"{kind_of(node).upper()} in a comparison",
-            "a column is compared with a literal or another column",
+            f"{kind_of(node).upper()} in a comparison", "a column is compared with a literal or another column"
         )
     if is_date(node):
         allow_only(node, "this", "to")
         if known.type.kind not in ("date", "time"):
             raise refuse(
-                known.column.name,
-                got=known.type.shown,
-                allowed="a DATE or a TIMESTAMP to be compared with a date",
+                known.column.name, got=known.type.shown, allowed="a DATE or a TIMESTAMP to be compared with a date"
             )
         node = node.this
     if kind_of(node) == "Neg":
@@ -575,11 +515,7 @@ def read_period(name: str, given: Any) -> tuple[date, date]:
             remedy="For example ('2023-01-01', '2025-01-01').",
         ) from None
     if not first < end or end.year - first.year > _MOST_YEARS:
-        raise refuse(
-            name,
-            got=f"{first} and {end}",
-            allowed=f"two dates that rise, at most {_MOST_YEARS} years apart",
-        )
+        raise refuse(name, got=f"{first} and {end}", allowed=f"two dates that rise, at most {_MOST_YEARS} years apart")
     return first, end
 
 
@@ -588,13 +524,22 @@ def list_spans(part: str, period: tuple[date, date], known: Known) -> tuple[Span
     months = _MONTHS[part.removeprefix(_TRUNCATED)]
     found: dict[Any, list[tuple[Any, Any]]] = {}
     begin, end = period
+
+    def find_first_day(months: int) -> date:  # of a month, counted from the year 0
+        year, month = divmod(months, 12)
+        return date(year, month + 1, 1) if year <= date.max.year else date.max
+
+    def bound_at(day: date) -> Any:
+        whole = day if known.type.kind == "date" else datetime(day.year, day.month, day.day)
+        return literal(whole, False, known)
+
     while begin < end:
         unit = (12 * begin.year + begin.month - 1) // months * months
-        stop = min(_first_day(unit + months), end)
+        stop = min(find_first_day(unit + months), end)
         value = {"year": unit // 12, "quarter": unit % 12 // 3 + 1, "month": unit % 12 + 1}.get(
-            part, _first_day(unit)
+            part, find_first_day(unit)
         )
-        found.setdefault(value, []).append((_bound(begin, known), _bound(stop, known)))
+        found.setdefault(value, []).append((bound_at(begin), bound_at(stop)))
         begin = stop
     return tuple(Span(value, tuple(found[value])) for value in sorted(found))
 
@@ -603,17 +548,6 @@ def list_ends(known: Known) -> tuple[Literal, Literal] | None:
     """Return the first and the last date or time of Python, for a column of such."""
     kind = {"date": date, "time": datetime}.get(known.type.kind)
     return None if kind is None else (literal(kind.min, False, known), literal(kind.max, False, known))
-
-
-def _first_day(months: int) -> date:
-    """Return the first day of a month, counted from the year 0."""
-    year, month = divmod(months, 12)
-    return date(year, month + 1, 1) if year <= date.max.year else date.max
-
-
-def _bound(day: date, known: Known) -> Any:
-    whole = day if known.type.kind == "date" else datetime(day.year, day.month, day.day)
-    return literal(whole, False, known)
 
 
 # Computed values: arithmetic, CASE and COALESCE
@@ -694,9 +628,7 @@ def _read(node: Any, word: str, scope: Scope, catalogue: Catalogue) -> Value | N
         allow_only(node, "this", "expression", "typed", "safe")
         divisor = need(node.expression)
         if not isinstance(divisor, Number) or divisor.value == 0:
-            refuse_clause(
-                f"a division in {word} by something else than a number", "divide the released numbers"
-            )
+            refuse_clause(f"a division in {word} by something else than a number", "divide the released numbers")
         return _check(Arithmetic("*", need(node.this), _check(Number(1 / divisor.value), word)), word)
     if kind in ("Case", "If"):
         return _case(node, word, scope, read)
@@ -709,8 +641,7 @@ def _read(node: Any, word: str, scope: Scope, catalogue: Catalogue) -> Value | N
             value = Case(((Missing(known.column), value),), read_entry(known, word, catalogue))
         return value
     refuse_clause(
-        f"{kind.upper()} in {word}",
-        "it takes columns with declared bounds, numbers, + - *, CASE and COALESCE",
+        f"{kind.upper()} in {word}", "it takes columns with declared bounds, numbers, + - *, CASE and COALESCE"
     )
 
 
@@ -737,9 +668,7 @@ def read_choice(node: Any, scope: Scope) -> tuple[Choice, tuple[Literal, ...]]:
             return None
         number = read_number(part)
         if number is None and kind_of(part) != "Literal":
-            refuse_clause(
-                "GROUP BY of CASE with computed labels", "give texts or numbers after THEN and ELSE"
-            )
+            refuse_clause("GROUP BY of CASE with computed labels", "give texts or numbers after THEN and ELSE")
         value: Any = str(part.this) if number is None else int(number) if number == int(number) else number
         kind = "VARCHAR" if number is None else "DOUBLE"
         labels.setdefault((kind, value), Literal(value, kind))

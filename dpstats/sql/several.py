@@ -238,10 +238,7 @@ class SquareRatio(Ratio):
         count = self.N - self.one_less
         ends = np.minimum(self.most * count, 0.0), np.maximum(self.most * count, 0.0)
         distance = np.clip(self.T, *ends) - v * count
-        weights = [
-            q - 2 * m * t + (m**2 - v) * n
-            for q, (t, n) in zip(self.in_squares, self.mean.weights, strict=True)
-        ]
+        weights = [q - 2 * m * t + (m**2 - v) * n for q, (t, n) in zip(self.in_squares, self.mean.weights, strict=True)]
         return self.mean.shaken.score(distance, weights)
 
 
@@ -369,11 +366,7 @@ class AllErrors(ErrorDistribution):
 
     def limits(self, tail: Tail) -> Limits:
         size = self.start.size
-        parts = (
-            np.split(np.broadcast_to(tail, (size,)), len(self.each))
-            if np.ndim(tail)
-            else [tail] * len(self.each)
-        )
+        parts = np.split(np.broadcast_to(tail, (size,)), len(self.each)) if np.ndim(tail) else [tail] * len(self.each)
         return _side_by_side([one.limits(part) for one, part in zip(self.each, parts, strict=True)])
 
     def tails(self, value: Numbers) -> Limits:
@@ -440,12 +433,7 @@ class PrivateAnswers(CellAnswers):
         cells = tuple(self.cells[place] for place in places)
         found = None if self.found is None else self.found[places]
         return replace(
-            self,
-            cells=cells,
-            values=self.values[places],
-            raw=self.raw[places],
-            found=found,
-            selected=selected,
+            self, cells=cells, values=self.values[places], raw=self.raw[places], found=found, selected=selected
         )
 
     @property
@@ -477,11 +465,7 @@ class PrivateAnswers(CellAnswers):
             estimand=self.estimand,
             distribution=SelectedErrors(together, self.selected) if self.selected < 1 else together,
             title="Private answers",
-            facts=[
-                ("Query", " ".join(self.text.split())),
-                *self.guarantee.facts(),
-                ("Noise", self._noise_in_words),
-            ],
+            facts=[("Query", " ".join(self.text.split())), *self.guarantee.facts(), ("Noise", self._noise_in_words)],
             notes=self._notes(errors),
             together=BONFERRONI,
             simulated=self.guarantee.simulated,
@@ -497,9 +481,7 @@ class PrivateAnswers(CellAnswers):
         if self.off.stage is not None:
             law = "Laplace" if self.off.stage.noise == "laplace" else "Student's law, 3 degrees of freedom"
             return f"{law}, of a private scale (smooth sensitivity)"
-        law, scale = (
-            ("Gaussian", "standard deviation") if self.off.law == "gaussian" else ("Laplace", "scale")
-        )
+        law, scale = ("Gaussian", "standard deviation") if self.off.law == "gaussian" else ("Laplace", "scale")
         several, noise = self.several, self.off.scales[0]
         if self.found is not None:
             shares = ", and on every share of a column" if several.columns else ""
@@ -578,11 +560,7 @@ def _found_answers(query: Query, plan: SQLPlan, released: Any, guarantee: Privac
     assert isinstance(several, Several)
     keys = released["labels"]
     rows = np.reshape(released[ROWS], len(keys))
-    raw = (
-        np.reshape(released[SHARES], (len(keys), several.parts))
-        if several.parts
-        else np.empty((len(keys), 0))
-    )
+    raw = np.reshape(released[SHARES], (len(keys), several.parts)) if several.parts else np.empty((len(keys), 0))
     off = Off((stage.touched.scale_steps(stage.counts),), law=stage.noise)
     found = FoundCounts(rows, stage.count_noise, stage.threshold)
     errors = [_errors(each, several, raw, Shaken(off), found) for each in several.asked]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from dpstats.auditing.neighbor_pairs import check_neighbors, check_relation
+from dpstats.auditing.sensitivity import check_neighbors, check_relation
 from dpstats.errors import InvalidParameter
 from dpstats.privacy import Neighbors
 

@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from dpstats.auditing.neighbor_pairs import compare_outputs
+from dpstats.auditing.sensitivity import compare_outputs
 
 
 @dataclass

@@ -20,7 +20,8 @@ import pandas as pd
 import pytest
 
 from dpstats.cli import main
-from dpstats.cli.options import InputTable, add_table, join_lists, reading, text_format
+from dpstats.cli.options import join_lists
+from dpstats.cli.tables import InputTable, add_table, reading, text_format
 from dpstats.errors import DPStatsError, InvalidData, InvalidParameter
 from dpstats.means import ClippedMean
 from dpstats.privacy import PrivacyBudget, PrivacyGuarantee
@@ -122,7 +123,7 @@ def test_tables_of_other_kinds_of_text(folder: Path, capsys: pytest.CaptureFixtu
 
 
 def without_duckdb(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("dpstats.cli.options.find_spec", lambda name: None)
+    monkeypatch.setattr("dpstats.cli.tables.find_spec", lambda name: None)
 
 
 def piped(text: str, monkeypatch: pytest.MonkeyPatch) -> None:

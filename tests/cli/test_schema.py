@@ -11,8 +11,7 @@ from typing import Any
 import pytest
 
 from dpstats.cli import RELEASES, main
-from dpstats.cli.output import EXITS
-from dpstats.cli.schema import COMMANDS, VERSION, json_schema
+from dpstats.cli.output import COMMANDS, EXITS, VERSION, json_schema
 from dpstats.privacy import PrivacyBudget, PrivacyGuarantee
 from tests.outside.charges.calls import COMMANDS as CALLS
 from tests.outside.charges.calls import folder as data_folder

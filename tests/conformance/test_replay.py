@@ -29,8 +29,7 @@ from registry.reading import fit_data, settings, table_of, width
 from sklearn.base import clone
 
 from dpstats.auditing.movement import FOLLOWS
-from dpstats.auditing.neighbor_pairs import compare_outputs
-from dpstats.auditing.sensitivity import Replay, fit, list_visible
+from dpstats.auditing.sensitivity import Replay, compare_outputs, fit, list_visible
 from dpstats.data.opening import read_counts
 from dpstats.errors import Exhausted
 from dpstats.identity.base import PrivateTest

@@ -26,7 +26,7 @@ from dpstats.ranks import MannWhitneyTest
 from dpstats.regression import PrivateLinearRegression
 from dpstats.release.receipts import verify_receipt
 from dpstats.simulation.catalogue import CATALOGUE, named_study
-from dpstats.simulation.regimes import fit_broken_line, fit_power_sum
+from dpstats.simulation.cell_fits import fit_broken_line, fit_power_sum
 from dpstats.simulation.store import describe
 from dpstats.simulation.study_report import crossover, plot_risk
 from dpstats.sql import PrivateSQL

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from dpstats.simulation import fit_rate
-from dpstats.simulation.regimes import bent, fit_broken_line
+from dpstats.simulation.cell_fits import bent, fit_broken_line
 from tests.simulation.synthetic import power_law, synthetic
 
 N = [50, 100, 200, 400, 800, 1600, 3200, 6400]

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from dpstats.simulation import fit_rate
-from dpstats.simulation.regimes import fit_power_sum
+from dpstats.simulation.cell_fits import fit_power_sum
 from tests.simulation.synthetic import synthetic
 from tests.simulation.test_broken_line import N, broken, cells
 

@@ -13,7 +13,7 @@ from dpstats.privacy import Neighbors, PrivacyGuarantee
 from dpstats.sensitivity.elastic import Column, Join, Select, Table
 from dpstats.sensitivity.smooth import smooth_level
 from dpstats.sql import PrivateSQL
-from dpstats.sql.answers import public_plan, smooth_plan, unit_plan
+from dpstats.sql.plans import public_plan, smooth_plan, unit_plan
 from dpstats.sql.engines import duckdb_type
 from dpstats.sql.query import Group, Literal, Measure, Query
 

@@ -18,7 +18,8 @@ import polars
 from dpstats.privacy import Neighbors, OneOf, Plan, Stage
 from dpstats.release.session import Session
 from dpstats.sql import PrivateSQL
-from dpstats.sql.kinds import Setting, Source, choose_unit_points
+from dpstats.sql.kinds import Setting, Source
+from dpstats.sql.quantiles import choose_unit_points
 from dpstats.sql.private_sql import Query, SQLPlan
 from dpstats.sql.quantiles import SQLQuantilesPlan
 from registry.entry import Entry, PlantedBug, Understated, having, less_noise

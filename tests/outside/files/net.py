@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import pandas as pd
 
-from dpstats.cli.options import InputTable, add_table
+from dpstats.cli.tables import InputTable, add_table
 from dpstats.data.opening import open_source
 from dpstats.data.schema import Categories, Schema
 from dpstats.errors import InvalidData, InvalidParameter

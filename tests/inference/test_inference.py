@@ -18,7 +18,7 @@ from dpstats.errors import InvalidParameter
 from dpstats.inference import Estimates, HasEstimates
 from dpstats.inference.multiple_testing import BONFERRONI, HOLM
 from dpstats.inference.results import ConfidenceInterval, Summary
-from tests.test_error_distributions import ByLimits, ByTails
+from tests.inference.test_error_distributions import ByLimits, ByTails
 
 ESTIMATE, ERROR = np.array([[0.5, -1.0], [2.0, 0.0]]), np.array([[0.2, 0.5], [1.0, 0.1]])
 NAMES = ("a: x", "a: y", "b: x", "b: y")
