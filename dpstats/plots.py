@@ -112,9 +112,7 @@ def plot_intervals_by_epsilon(
             axis.set_visible(False)
             continue
         errors = [values[:, j] - lows[:, j], highs[:, j] - values[:, j]]
-        axis.errorbar(
-            epsilons, values[:, j], errors, fmt="o", ms=4, capsize=3, color=ESTIMATE, label="private"
-        )
+        axis.errorbar(epsilons, values[:, j], errors, fmt="o", ms=4, capsize=3, color=ESTIMATE, label="private")
         if reference is not None:
             axis.axhline(reference[j], color=REFERENCE, lw=1, ls="--", label="not private")
         if reference_interval is not None:

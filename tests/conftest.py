@@ -60,9 +60,7 @@ def is_about(item: pytest.Item, package: str) -> bool:
 
 def find_kinds(item: pytest.Item) -> set[Any]:
     """Return the kinds of a test: the class that is released, with the kind of each stage of its plan."""
-    return {
-        (entry.covers, kind) for entry in find_entries(item) for kind in (None, *map(type, entry.plan.stages))
-    }
+    return {(entry.covers, kind) for entry in find_entries(item) for kind in (None, *map(type, entry.plan.stages))}
 
 
 def name_case(item: Any) -> str:

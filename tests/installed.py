@@ -34,19 +34,7 @@ def main() -> None:
         (Path(folder) / "x.csv").write_text("age\n" + "".join(f"{i % 90}\n" for i in range(500)))
         command = [sys.executable, "-m", "dpstats"]
         subprocess.run([*command, "doctor"], cwd=folder, check=True)
-        mean = [
-            *command,
-            "mean",
-            "x.csv",
-            "--column",
-            "age",
-            "--bounds",
-            "0",
-            "90",
-            "--epsilon",
-            "1",
-            "--json",
-        ]
+        mean = [*command, "mean", "x.csv", "--column", "age", "--bounds", "0", "90", "--epsilon", "1", "--json"]
         printed = subprocess.run(mean, cwd=folder, check=True, capture_output=True, text=True).stdout
         json.loads(printed)
     print(f"dpstats {dpstats.__version__} works without its sources")

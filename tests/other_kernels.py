@@ -79,9 +79,7 @@ def main(arguments: list[str]) -> int:
     # numpy reads its variable once, when it is loaded: what is left is asked of a new process.
     ask = "import sys; sys.path.insert(0, 'tests'); import other_kernels; print(*other_kernels.features())"
     whole = {**os.environ, **changed}
-    left = subprocess.run(
-        [sys.executable, "-c", ask], cwd=ROOT, env=whole, check=True, capture_output=True, text=True
-    )
+    left = subprocess.run([sys.executable, "-c", ask], cwd=ROOT, env=whole, check=True, capture_output=True, text=True)
     if left.stdout.strip():
         print(f"numpy still uses {left.stdout.strip()}", file=sys.stderr)
         return 1

@@ -65,9 +65,7 @@ def _example(example: doctest.Example, names: dict[str, Any], name: str) -> str:
 
 def _script(block: re.Match[str], names: dict[str, Any], name: str) -> str:
     code = compile(block["script"], name, "exec")
-    answered = _settled(
-        block["script"], (block["output"] or "").splitlines(), _printed(lambda: exec(code, names))
-    )
+    answered = _settled(block["script"], (block["output"] or "").splitlines(), _printed(lambda: exec(code, names)))
     output = "".join(f"{line}\n" for line in answered)
     return f"```python\n{block['script']}```" + (f"\n\n```text\n{output}```" if output else "")
 

@@ -64,9 +64,7 @@ def _start(folder: Path, package: Path, stack: contextlib.ExitStack) -> str:
         with contextlib.suppress(psycopg.OperationalError), psycopg.connect(address):
             return address
         time.sleep(0.05)
-    raise RuntimeError(
-        "The server of the tests did not answer in 10 seconds. Set DPSTATS_POSTGRES to another one."
-    )
+    raise RuntimeError("The server of the tests did not answer in 10 seconds. Set DPSTATS_POSTGRES to another one.")
 
 
 @pytest.fixture

@@ -88,9 +88,7 @@ PHRASES = {
     "if, up to; or give the number": (
         r"\b(?:so|as) far as\b|\bas much as (?:it|that|they)\b|\bso many\b|\bby as much as\b"
     ),
-    "name it": (
-        r"\bthe ones? (?:that|which|of|beside|from|meant|with)\b|\bone (?:beside|more of|that tells)\b"
-    ),
+    "name it": (r"\bthe ones? (?:that|which|of|beside|from|meant|with)\b|\bone (?:beside|more of|that tells)\b"),
     "be specific, or cut": r"\bthe like\b|\bsuch is\b|\bas (?:it is|they are)\b(?! \w+ed)",
     "in plain language; or cut": r"\bin (?:the )?words\b",
     "coverage below the level": (
@@ -109,9 +107,7 @@ PHRASES = {
         r"\bcomes? (?:to be|out|of it)\b|\bstands? (?:beside|there|for itself)\b"
         r"|\blies? (?:beside|evenly)\b"
     ),
-    "concern, estimate; must be": (
-        r"\b(?:is|are) about (?!\d|an? |half|twice|ten|as |code)|\b(?:is|are) to be\b"
-    ),
+    "concern, estimate; must be": (r"\b(?:is|are) about (?!\d|an? |half|twice|ten|as |code)|\b(?:is|are) to be\b"),
     "state what does hold": r"\bnothing (?:of|follows|is known|is said)\b|\bsays? nothing\b|\bno word\b",
     "write a zero before the point": r"(?<![\w.)\]/*])\.\d+\b(?!\w*\()",
     "American spelling": (
@@ -247,9 +243,7 @@ def docstring_blocks(text: str, first_line: int, kind: str) -> Iterator[Block]:
             if line.startswith("* "):
                 start, paragraph = first_line + offset, [line[2:]]
             in_references = line.lower() == "references" if heading else in_references
-        elif not (
-            in_example or in_references or set(line) == {"-"} or (literal is not None and indent > literal)
-        ):
+        elif not (in_example or in_references or set(line) == {"-"} or (literal is not None and indent > literal)):
             start = start if paragraph else first_line + offset
             paragraph.append(line)
             literal = indent if line.endswith("::") else literal
@@ -261,11 +255,7 @@ def comment_blocks(source: str, multiline: set[int]) -> Iterator[Block]:
     start = 0
     for number, raw in enumerate([*source.split("\n"), ""], 1):
         line = raw.strip()
-        if (
-            line.startswith("#")
-            and number not in multiline
-            and not re.match(r"#!|#\s*(?:noqa|type:|ruff)", line)
-        ):
+        if line.startswith("#") and number not in multiline and not re.match(r"#!|#\s*(?:noqa|type:|ruff)", line):
             start = start if paragraph else number
             paragraph.append(line.lstrip("# "))
             continue
@@ -287,9 +277,7 @@ def markdown_blocks(source: str) -> Iterator[Block]:
             continue
         opening = re.match(r"`{3,}|~{3,}", line)
         bullet = re.match(r"(?:[*+-]|\d+\.)\s+", line)
-        other = line.startswith(("#", "|", "<", "!", "---", ":::")) or (
-            raw.startswith("    ") and not paragraph
-        )
+        other = line.startswith(("#", "|", "<", "!", "---", ":::")) or (raw.startswith("    ") and not paragraph)
         if paragraph and (not line or bullet or opening or other):
             yield Block(start, " ".join(paragraph), "page")
             paragraph = []
@@ -356,21 +344,14 @@ def unclear_names(source: str) -> Iterator[tuple[int, str]]:
         else:
             continue
         words = [word for word in name.lower().split("_") if word]
-        if (
-            not words
-            or name.startswith("__")
-            or name.strip("_").startswith(_STARTS)
-            or name.endswith("built_in")
-        ):
+        if not words or name.startswith("__") or name.strip("_").startswith(_STARTS) or name.endswith("built_in"):
             continue
         parameter = isinstance(node, ast.arg)
         preposition = (_PREPOSITION.fullmatch(words[-1]) and (len(words) > 1 or not parameter)) or (
             _PREPOSITION.fullmatch(words[0]) and not parameter
         )
         participle = (
-            isinstance(node, ast.FunctionDef)
-            and not _is_property(node)
-            and _PARTICIPLE.fullmatch("_".join(words))
+            isinstance(node, ast.FunctionDef) and not _is_property(node) and _PARTICIPLE.fullmatch("_".join(words))
         )
         if preposition or (participle and len(words) == 1) or any(map(_IDIOMATIC.fullmatch, words)):
             yield node.lineno, f"'{name}': a function is a verb, anything else a noun, without a preposition"

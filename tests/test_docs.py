@@ -24,9 +24,7 @@ from tests.pages import has_examples, rewritten
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md"), *(ROOT / "validation").rglob("*.md")])
-WITH_EXAMPLES = [
-    page for page in PAGES if page.name != "README.md" and has_examples(page.read_text(encoding="utf-8"))
-]
+WITH_EXAMPLES = [page for page in PAGES if page.name != "README.md" and has_examples(page.read_text(encoding="utf-8"))]
 
 
 def faults(page: Path) -> list[str]:
@@ -36,11 +34,7 @@ def faults(page: Path) -> list[str]:
     named = re.findall(r"`((?:dpstats|tests|validation|docs)/[\w./-]+)`", text)
     return [
         *(f"links outside: {target}" for target in links if target.startswith("http")),
-        *(
-            f"links to {target}, which is not there"
-            for target in links
-            if not (page.parent / target).exists()
-        ),
+        *(f"links to {target}, which is not there" for target in links if not (page.parent / target).exists()),
         *(f"names {name}, which is not there" for name in named if not (ROOT / name).exists()),
         *(f"links to {link}, which is no heading" for link in links_without_heading(page, text)),
     ]
@@ -70,9 +64,7 @@ def test_links_lead_somewhere_and_named_files_exist() -> None:
 
 def test_a_link_that_leads_nowhere_is_found(tmp_path: Path) -> None:
     page = tmp_path / "page.md"
-    page.write_text(
-        "# Here it is\n\n[a](#here-it-is) [b](#there) [c](c.md) [d](c.md#e) [f](http://f) `docs/g.md`\n"
-    )
+    page.write_text("# Here it is\n\n[a](#here-it-is) [b](#there) [c](c.md) [d](c.md#e) [f](http://f) `docs/g.md`\n")
     assert faults(page) == [
         "links outside: http://f",
         "links to c.md, which is not there",
@@ -100,9 +92,7 @@ def test_readme_example_prints_what_it_says() -> None:
 
 
 @pytest.mark.parametrize("page", WITH_EXAMPLES, ids=lambda page: str(page.relative_to(ROOT)))
-def test_examples_of_pages_print_what_they_say(
-    page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_examples_of_pages_print_what_they_say(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     text = page.read_text(encoding="utf-8")
     assert rewritten(text, page.name) == text  # else: python tests/pages.py, and the page
@@ -127,9 +117,7 @@ def test_a_console_runs_its_commands_and_shows_their_refusals() -> None:
         rewritten("```console\n$ ls\n```\n", "page")
 
 
-@pytest.mark.parametrize(
-    ("printed", "kept"), [("mean  12.5", True), ("mean  1e-3", True), ("mode  12.5", False)]
-)
+@pytest.mark.parametrize(("printed", "kept"), [("mean  12.5", True), ("mean  1e-3", True), ("mode  12.5", False)])
 def test_of_exact_noise_only_figures_may_differ(printed: str, kept: bool) -> None:
     page = f">>> print({printed!r})  # yours will differ\nmean 2.84\n"
     assert (rewritten(page, "page") == page) is kept
@@ -145,9 +133,7 @@ def _anchor(heading: str) -> str:
 def rows_needed() -> Iterator[tuple[str, int]]:
     """Return the fewest rows of each estimator in docs/rows-needed.md, by bisection over its plans."""
 
-    def fewest(
-        estimator: Any, enough: Callable[[int], bool], low: int = 2, high: int = 2**27
-    ) -> tuple[str, int]:
+    def fewest(estimator: Any, enough: Callable[[int], bool], low: int = 2, high: int = 2**27) -> tuple[str, int]:
         return type(estimator).__name__, bisect_left(range(high), True, low, key=enough)
 
     for kind in (means.ClippedMean, means.PrivateVariance):
@@ -156,12 +142,7 @@ def rows_needed() -> Iterator[tuple[str, int]]:
     a = means.AdaptiveMean(bound=100, std=1.0)
     yield fewest(a, lambda n: a.plan(n, 1).expected_error() <= 0.05**2, 400, 2_000)
     s = means.SparseMean(n_nonzero=10, clip=5.0, std=1.0)
-    yield fewest(
-        s,
-        lambda n: (p := s.plan(n, 1_000)).finds_signals and p.expected_error() <= 10 * 0.05**2,
-        400,
-        10_000,
-    )
+    yield fewest(s, lambda n: (p := s.plan(n, 1_000)).finds_signals and p.expected_error() <= 10 * 0.05**2, 400, 10_000)
     q = quantiles.PrivateQuantile(bounds=(0, 1e6))
     yield fewest(q, lambda n: 0.25 / n + (q.plan(n).rank_error / n) ** 2 <= 0.01**2, 100)
     d = quantiles.PrivateDistribution(bounds=(0, 1), bins=64, delta=1e-6)

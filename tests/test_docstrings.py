@@ -63,9 +63,7 @@ def test_parameters_and_fields_are_those_that_are_documented(thing: Any) -> None
     internal = {field.name for field in getattr(thing, "__dataclass_fields__", {}).values() if not field.repr}
     own, told = sections(thing), entries(thing, "Parameters", "Attributes")
     assert not told or names_of(thing) - told - internal - {"args", "kwargs"} == set()
-    others = own.get("Parameters", set()) | (
-        own.get("Attributes", set()) if dataclasses.is_dataclass(thing) else set()
-    )
+    others = own.get("Parameters", set()) | (own.get("Attributes", set()) if dataclasses.is_dataclass(thing) else set())
     # Names that end with _ are results of a fit, below.
     assert {one for one in others - names_of(thing) if one[-1] != "_" and not hasattr(thing, one)} == set()
 
@@ -74,9 +72,7 @@ def test_parameters_and_fields_are_those_that_are_documented(thing: Any) -> None
 def test_results_of_a_fit_are_those_that_are_documented(name: str) -> None:
     model = fitted(name)
     kept = {
-        attribute
-        for attribute in {*vars(model), *dir(type(model))}
-        if attribute[-1] == "_" and attribute[0] != "_"
+        attribute for attribute in {*vars(model), *dir(type(model))} if attribute[-1] == "_" and attribute[0] != "_"
     }
     explained = {name for name in kept if inspect.getdoc(getattr(type(model), name, None))}
     assert kept - entries(type(model), "Attributes") - explained - OF_SKLEARN == set()

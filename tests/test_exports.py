@@ -52,9 +52,7 @@ def test_the_module_needs_the_standard_library_only() -> None:
     import dpstats.inference.reports
 
     text = Path(dpstats.inference.reports.__file__).read_text(encoding="utf-8")
-    assert (
-        "import numpy" not in text and "from dpstats.inference.results" not in text.partition("Examples")[0]
-    )
+    assert "import numpy" not in text and "from dpstats.inference.results" not in text.partition("Examples")[0]
 
 
 def test_free_names_are_distinct_and_not_taken() -> None:

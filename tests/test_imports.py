@@ -80,11 +80,7 @@ def backward_arrows(module: str, names: set[str]) -> list[str]:
     """Return which of the imported names are of a package that is not before the module's own."""
     own = module.split(".")[1]
     packages = {name: name.split(".")[1] for name in names}
-    return [
-        name
-        for name, package in packages.items()
-        if package != own and ORDER.index(package) >= ORDER.index(own)
-    ]
+    return [name for name, package in packages.items() if package != own and ORDER.index(package) >= ORDER.index(own)]
 
 
 def circles(graph: dict[str, set[str]]) -> list[list[str]]:
@@ -115,17 +111,12 @@ def test_no_modules_import_each_other() -> None:
 
 def test_the_rules_can_fail(tmp_path: Path) -> None:
     module = tmp_path / "lattice.py"
-    module.write_text(
-        "def f():\n    from dpstats.means.clipped import ClippedMean\n    import dpstats.errors\n"
-    )
+    module.write_text("def f():\n    from dpstats.means.clipped import ClippedMean\n    import dpstats.errors\n")
     assert backward_arrows("dpstats.lattice.box", imported(parsed(module))) == ["dpstats.means.clipped"]
     assert backward_arrows("dpstats.means.clipped", {"dpstats.lattice", "dpstats.means.moments"}) == []
     graph = {"a": {"b"}, "b": {"c", "d"}, "c": {"b"}, "d": set(), "e": {"a"}}
     assert circles(graph) == [["b", "c"]] and circles({"a": {"b"}, "b": set()}) == []
-    assert imported(parsed(PACKAGE / "means" / "clipped.py")) >= {
-        "dpstats.release.session",
-        "dpstats.lattice",
-    }
+    assert imported(parsed(PACKAGE / "means" / "clipped.py")) >= {"dpstats.release.session", "dpstats.lattice"}
 
 
 def private_modules_of_others(nodes: list[ast.AST]) -> list[str]:
@@ -160,9 +151,7 @@ def names_a_source(nodes: list[ast.AST]) -> set[str]:
         if isinstance(node, ast.ImportFrom) and node.module == "dpstats.release.noise":
             found |= {item.name for item in node.names} - PUBLIC_ABOUT_NOISE
         elif isinstance(node, ast.ImportFrom | ast.Import):
-            modules = (
-                [node.module or ""] if isinstance(node, ast.ImportFrom) else [i.name for i in node.names]
-            )
+            modules = [node.module or ""] if isinstance(node, ast.ImportFrom) else [i.name for i in node.names]
             found |= {name for name in modules if name.split(".")[0] in {"opendp", "secrets"}}
             found |= {"dpstats.release.noise"} & set(modules)
             if isinstance(node, ast.ImportFrom) and node.module == "dpstats.release":
@@ -224,9 +213,7 @@ SCRIPTS = sorted((PACKAGE.parent / "validation").rglob("*.py"))
 @pytest.fixture(scope="module")
 def found() -> Offenders:
     """Return what each rule finds in the files that it is about, by the file; every file is read once."""
-    rules: Offenders = {
-        rule: {} for rule in ("arrows", "private modules", "sources of noise", "private names")
-    }
+    rules: Offenders = {rule: {} for rule in ("arrows", "private modules", "sources of noise", "private names")}
     for path in [*MODULES, *SCRIPTS]:
         name, nodes = str(path.relative_to(PACKAGE.parent)), parsed(path)
         rules["private names"][name] = private_names_of_others(nodes)
@@ -237,9 +224,7 @@ def found() -> Offenders:
         if not may_name_a_source(path):
             rules["sources of noise"][name] = names_a_source(nodes)
     assert all(len(files) > 150 for files in rules.values())
-    return {
-        rule: {name: offense for name, offense in files.items() if offense} for rule, files in rules.items()
-    }
+    return {rule: {name: offense for name, offense in files.items() if offense} for rule, files in rules.items()}
 
 
 def test_no_private_names_of_other_modules(found: Offenders) -> None:

@@ -102,23 +102,17 @@ def test_factors_are_spelled_as_here() -> None:
 
 def test_levels_have_names_and_brackets() -> None:
     options: dict[str, Any] = {"bounds": {"died": (0, 1)}, "levels": ["old", "new"]}
-    text = refusal(
-        lambda: PrivateLinearRegression.from_formula("died ~ arm", TRIAL, **options), InvalidParameter
-    )
+    text = refusal(lambda: PrivateLinearRegression.from_formula("died ~ arm", TRIAL, **options), InvalidParameter)
     assert "levels={'arm': ['old', 'new']}" in text
     table = ContingencyTable(levels=["old", "new"])
-    assert "[['yes', 'no'], ['old', 'new']]" in refusal(
-        lambda: table.fit(TRIAL[["arm", "died"]]), InvalidParameter
-    )
+    assert "[['yes', 'no'], ['old', 'new']]" in refusal(lambda: table.fit(TRIAL[["arm", "died"]]), InvalidParameter)
 
 
 @pytest.mark.parametrize("kind", [PrivateSurvival, LogRankTest])
 def test_times_come_before_events(kind: Any) -> None:
     groups = [] if kind is PrivateSurvival else [TRIAL["arm"]]
     model = kind(horizon=5.0, groups=["secret-old", "secret-new"] if groups else None)
-    assert "Times come first: fit(times, events)" in refusal(
-        lambda: model.fit(TRIAL["died"], TRIAL["months"], *groups)
-    )
+    assert "Times come first: fit(times, events)" in refusal(lambda: model.fit(TRIAL["died"], TRIAL["months"], *groups))
 
 
 @pytest.mark.parametrize("family", [name for name in FAMILIES if name != "PrivateStatistic"])
@@ -152,8 +146,5 @@ def test_dropped_rows_are_named_before_the_charge() -> None:
     ]
     for call in calls:
         text = refusal(call)
-        assert (
-            "You dropped rows: keep them, and use missing='drop' or groups" in text
-            and str(len(old)) not in text
-        )
+        assert "You dropped rows: keep them, and use missing='drop' or groups" in text and str(len(old)) not in text
     assert budget.spent.epsilon == 0

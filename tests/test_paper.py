@@ -29,9 +29,7 @@ def test_every_part_that_the_text_asks_for_is_made(tmp_path: Path) -> None:
 
 def test_references_are_cited_and_there() -> None:
     cited = {name for group in re.findall(r"\\cite\{([^}]+)\}", TEXT) for name in group.split(",")}
-    entries = re.findall(
-        r"^@\w+\{(\w+),", (PAPER / "references.bib").read_text(encoding="utf-8"), re.MULTILINE
-    )
+    entries = re.findall(r"^@\w+\{(\w+),", (PAPER / "references.bib").read_text(encoding="utf-8"), re.MULTILINE)
     assert sorted(cited) == sorted(entries)
 
 

@@ -16,9 +16,7 @@ def test_no_group_has_more_findings_than_the_table() -> None:
     counts, allowed = prose.counts(), prose.allowed()
     worse = [group for group, count in counts.items() if count > allowed.get(group, 0)]
     found = [f"{finding.group} {finding}" for finding in prose.check_all()[0] if finding.group in worse]
-    assert not worse, "Mend some of these, so that no group has more than in tests/prose.txt:\n" + "\n".join(
-        found
-    )
+    assert not worse, "Mend some of these, so that no group has more than in tests/prose.txt:\n" + "\n".join(found)
     loose = [group for group in allowed if allowed[group] > counts.get(group, -SLACK) + SLACK]
     assert not loose, f"lower the counts of {loose}: python tests/prose.py --lower"
 

@@ -32,9 +32,7 @@ def test_the_package_for_r_passes_its_tests(tmp_path: Path) -> None:
     installed = _run("R", "CMD", "INSTALL", f"--library={library}", str(tmp_path / "source"))
     assert installed.returncode == 0, installed.stderr
     tests = tmp_path / "source" / "tests" / "testthat"
-    code = (
-        f"testthat::test_dir('{tests}', package = 'dpstats', load_package = 'installed', reporter = 'check')"
-    )
+    code = f"testthat::test_dir('{tests}', package = 'dpstats', load_package = 'installed', reporter = 'check')"
     done = _run("Rscript", "-e", code, R_LIBS=str(library))
     assert done.returncode == 0, done.stdout + done.stderr
     assert "FAIL 0" in done.stdout and "SKIP 0" in done.stdout

@@ -100,8 +100,7 @@ def packages() -> list[str]:
 def test_the_reference_has_every_package_with_public_names() -> None:
     package = Path(dpstats.__file__).parent
     with_names = {
-        "dpstats."
-        + path.relative_to(package).with_suffix("").as_posix().removesuffix("/__init__").replace("/", ".")
+        "dpstats." + path.relative_to(package).with_suffix("").as_posix().removesuffix("/__init__").replace("/", ".")
         for path in [*package.glob("*.py"), *package.glob("*/__init__.py")]
         if path.name != "__init__.py" or path.parent != package
         if re.search(r"^__all__\b", path.read_text(encoding="utf-8"), re.MULTILINE)
@@ -113,9 +112,7 @@ def test_the_reference_has_every_package_with_public_names() -> None:
 def test_every_class_that_makes_releases_states_its_limits() -> None:
     found = list_limits(packages())
     assert len(found) > 55 and [each.name for each in found if not each.words] == []
-    assert [
-        each.name for each in found if "``" in each.words or "|" in each.words or len(each.words) > 600
-    ] == []
+    assert [each.name for each in found if "``" in each.words or "|" in each.words or len(each.words) > 600] == []
 
 
 def test_random_cells_are_read_by_class() -> None:
@@ -125,9 +122,7 @@ def test_random_cells_are_read_by_class() -> None:
         "A             1         1         0\nTable 1       3         2         1\n"
     )
     assert read_cells(page) == {"A": "29 good, 1 false", "B(x)": "3 good", "CohortTable": "2 good, 1 false"}
-    tried = read_cells(
-        (ROOT / "tests" / "outside" / "statements" / "measured.md").read_text(encoding="utf-8")
-    )
+    tried = read_cells((ROOT / "tests" / "outside" / "statements" / "measured.md").read_text(encoding="utf-8"))
     assert len([each for each in list_limits(packages()) if each.name in tried]) > 30
 
 
@@ -141,9 +136,7 @@ def undocumented(thing: Any) -> str:
 
 def test_public_things_have_docstrings_and_classes_examples() -> None:
     modules = [importlib.import_module(package) for package in packages()]
-    things = {
-        f"{module.__name__}.{name}": getattr(module, name) for module in modules for name in module.__all__
-    }
+    things = {f"{module.__name__}.{name}": getattr(module, name) for module in modules for name in module.__all__}
     found = {name: undocumented(thing) for name, thing in things.items()}
     assert len(found) > 150 and {name: lack for name, lack in found.items() if lack} == {}
 
@@ -174,9 +167,7 @@ def broken_returns(text: str) -> list[str]:
     section = re.search(r"^Returns\n-+\n(.*?)(?=\n\n\S|\Z)", text, re.DOTALL | re.MULTILINE)
     lines = section[1].splitlines() if section else []
     return [
-        line
-        for above, line in pairwise(lines)
-        if above[:1].strip() and line[:1].strip() and " : " not in above + line
+        line for above, line in pairwise(lines) if above[:1].strip() and line[:1].strip() and " : " not in above + line
     ]
 
 
@@ -213,14 +204,7 @@ def test_types_that_are_returned_stand_on_one_line() -> None:
         ("2^-30 R", [("", "2"), ("superscript", "-30"), ("", " R")]),
         (
             "H_{1/α} = s_j²t_k",
-            [
-                ("", "H"),
-                ("subscript", "1/α"),
-                ("", " = s"),
-                ("subscript", "j"),
-                ("", "²t"),
-                ("subscript", "k"),
-            ],
+            [("", "H"), ("subscript", "1/α"), ("", " = s"), ("subscript", "j"), ("", "²t"), ("subscript", "k")],
         ),
         ("ℓ_iℓ_j′", [("", "ℓ"), ("subscript", "i"), ("", "ℓ"), ("subscript", "j"), ("", "′")]),
         ("H_α(P)", [("", "H"), ("subscript", "α"), ("", "(P)")]),

@@ -25,12 +25,7 @@ from scipy.stats import binom, norm
 
 import dpstats
 from dpstats.auditing import exact_delta, exact_epsilon, kl_divergence
-from dpstats.identity import (
-    FilteringTest,
-    inner_product_constant,
-    l1_extension,
-    sign_reduction,
-)
+from dpstats.identity import FilteringTest, inner_product_constant, l1_extension, sign_reduction
 from dpstats.means import ClippedMean, SparseMean, clipping_radius
 from dpstats.mechanisms import (
     AboveThreshold,
@@ -267,9 +262,7 @@ def _() -> Numbers:
 
 @row("theorem 3.11")
 def _() -> Numbers:
-    return [
-        (2 / 0.5 * (log(100 / 4) + 2), ExponentialMechanism(1.0, 0.5).utility_bound(math.exp(-2), 100, 4))
-    ]
+    return [(2 / 0.5 * (log(100 / 4) + 2), ExponentialMechanism(1.0, 0.5).utility_bound(math.exp(-2), 100, 4))]
 
 
 @row("corollary 3.12")
@@ -398,10 +391,7 @@ def _() -> Numbers:
 @row("theorem 3.22")
 def _() -> Numbers:
     sigma = root(2 * log(1.25 / 1e-5))
-    return [
-        (sigma / 0.5, GaussianMechanism(1.0, 0.5, 1e-5).sigma),
-        (1e-5, gaussian_delta(9.0, sigma / 9.0, 1.0)),
-    ]
+    return [(sigma / 0.5, GaussianMechanism(1.0, 0.5, 1e-5).sigma), (1e-5, gaussian_delta(9.0, sigma / 9.0, 1.0))]
 
 
 @row("algorithm 1")
@@ -459,10 +449,7 @@ def _() -> Numbers:
 
 @row("theorem 3.27")
 def _() -> Numbers:
-    return [
-        (0.5, compose(numeric().events, 0.0).epsilon),
-        (0.5, compose(numeric(1e-6).events, 1e-6).epsilon),
-    ]
+    return [(0.5, compose(numeric().events, 0.0).epsilon), (0.5, compose(numeric(1e-6).events, 1e-6).epsilon)]
 
 
 @row("theorem 3.28")
@@ -585,10 +572,7 @@ def online(delta: float) -> float:
 @row("algorithm 6")
 def _() -> Numbers:
     plan = OnlineMultiplicativeWeights(n_queries=K, calibration="textbook").plan(N, SIZE)
-    return [
-        (2 * online(0.0), plan.threshold),
-        (math.ceil(4 * log(SIZE) / online(0.0) ** 2), plan.max_updates),
-    ]
+    return [(2 * online(0.0), plan.threshold), (math.ceil(4 * log(SIZE) / online(0.0) ** 2), plan.max_updates)]
 
 
 @row("theorem 4.13")
@@ -657,9 +641,7 @@ def _() -> Numbers:
 @row("definition 5.6")
 def _() -> Numbers:
     net = np.array([[1.0, 0.0], [0.7, 0.3], [0.0, 1.0]])
-    made = IterativeConstruction(
-        queries=[[1, 0]], update="median", net=net, max_updates=0, epsilon=1.0, random_state=0
-    )
+    made = IterativeConstruction(queries=[[1, 0]], update="median", net=net, max_updates=0, epsilon=1.0, random_state=0)
     return [(0.7, float(made.fit([60, 40]).predict()[0]))]
 
 
@@ -695,17 +677,10 @@ def _() -> Numbers:
 def _() -> Numbers:
     n, length = 10**6, 0.5 * 10**6
     text = (
-        4**0.25
-        * root(length)
-        * (-4 * SIZE * log(1e-6)) ** 0.25
-        * root(log(2 * K * SIZE * length**2 / 0.05) / 1.0)
-        / n
+        4**0.25 * root(length) * (-4 * SIZE * log(1e-6)) ** 0.25 * root(log(2 * K * SIZE * length**2 / 0.05) / 1.0) / n
     )
     corrected = float(perceptron_bound(n, **SIZES, delta=1e-6, norm=0.25))
-    return [
-        (text, float(perceptron_bound(n, **SIZES, delta=1e-6, norm=0.25, printed=True))),
-        (text, corrected),
-    ]
+    return [(text, float(perceptron_bound(n, **SIZES, delta=1e-6, norm=0.25, printed=True))), (text, corrected)]
 
 
 @row("dense graphs")
@@ -794,10 +769,7 @@ def clipped(n: int, d: int) -> float:
 @row("algorithm 9.2.1")
 def _() -> Numbers:
     printed = root(-log(1e-6))
-    return [
-        (2 * 2 * root(10) / 1000 * printed, clipped(1000, 10)),
-        (1.0, gaussian_delta(1.0, printed, 1.0) / 1e-6),
-    ]
+    return [(2 * 2 * root(10) / 1000 * printed, clipped(1000, 10)), (1.0, gaussian_delta(1.0, printed, 1.0) / 1e-6)]
 
 
 @row("theorem 9.2.2")
@@ -815,13 +787,7 @@ def _() -> Numbers:
 def _() -> Numbers:
     def plan(calibration: str) -> float:
         made = SparseMean(
-            n_nonzero=10,
-            clip=2.0,
-            std=1.0,
-            selection="peeling",
-            epsilon=1.0,
-            delta=1e-5,
-            calibration=calibration,
+            n_nonzero=10, clip=2.0, std=1.0, selection="peeling", epsilon=1.0, delta=1e-5, calibration=calibration
         )
         return float(made.plan(1000, 50).noise_scale) / (2 * 2 / 1000)
 
@@ -920,10 +886,7 @@ def _() -> Numbers:
 @row("Laplace accuracy")
 def _() -> Numbers:
     laplace = LaplaceMechanism(1, 0.5)
-    return [
-        (2 / 0.5**2, laplace.plan.stages[0].noise_std ** 2),
-        (log(1 / 0.05) / 0.5, laplace.error_bound(0.05)),
-    ]
+    return [(2 / 0.5**2, laplace.plan.stages[0].noise_std ** 2), (log(1 / 0.05) / 0.5, laplace.error_bound(0.05))]
 
 
 @row("Gauss accuracy")
@@ -973,20 +936,13 @@ def three_bounds(each: list[float], slack: float) -> float:
 
 @row("adaptive choice")
 def _() -> Numbers:
-    return [
-        (
-            three_bounds([0.1] * 100, 1e-6),
-            heterogeneous_composition([PrivacyGuarantee(0.1)] * 100, 1e-6).epsilon,
-        )
-    ]
+    return [(three_bounds([0.1] * 100, 1e-6), heterogeneous_composition([PrivacyGuarantee(0.1)] * 100, 1e-6).epsilon)]
 
 
 @row("different releases")
 def _() -> Numbers:
     each = [0.05, 0.1, 0.2] * 20
-    return [
-        (three_bounds(each, 1e-6), heterogeneous_composition([*map(PrivacyGuarantee, each)], 1e-6).epsilon)
-    ]
+    return [(three_bounds(each, 1e-6), heterogeneous_composition([*map(PrivacyGuarantee, each)], 1e-6).epsilon)]
 
 
 @row("global sensitivity")

@@ -66,9 +66,7 @@ def quantiles(frame: pd.DataFrame, arms: Any) -> Any:
 
 
 def table(frame: pd.DataFrame, arms: Any, **given: Any) -> Any:
-    made = ContingencyTable(levels={"arm": arms, "better": [0, 1]}, **SEED, **given).fit(
-        frame[["arm", "better"]]
-    )
+    made = ContingencyTable(levels={"arm": arms, "better": [0, 1]}, **SEED, **given).fit(frame[["arm", "better"]])
     return made.proportions(axis="better")[:2], made.summary()
 
 
@@ -128,9 +126,7 @@ def by_formula(kind: Any, formula: str) -> Release:
 
 def sql(select: str) -> Release:
     def release(frame: pd.DataFrame, arms: Any) -> Any:
-        asked = PrivateSQL(
-            {"trial": frame}, categories={"trial.arm": arms}, bounds={"trial.score": WIDE}, **SEED
-        )
+        asked = PrivateSQL({"trial": frame}, categories={"trial.arm": arms}, bounds={"trial.score": WIDE}, **SEED)
         found = asked.query(f"SELECT arm, {select} FROM trial GROUP BY arm")
         return np.ravel(found.values)[:2], found.summary()
 
@@ -159,9 +155,7 @@ EVERY: dict[str, Release] = UNCOUNTED | {
     "means in SQL": sql("AVG(score), COUNT(*)"),
     "medians in SQL": sql("MEDIAN(score)"),
 }
-REFUSING = [
-    name for name in EVERY if name in (*UNCOUNTED, "table", "survival", "log-rank") and name != "linear"
-]
+REFUSING = [name for name in EVERY if name in (*UNCOUNTED, "table", "survival", "log-rank") and name != "linear"]
 DROPPING = [name for name in UNCOUNTED if name not in ("histogram", "linear")]
 
 

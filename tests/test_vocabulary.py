@@ -57,10 +57,7 @@ def test_defaults_of_shared_parameters_are_the_same() -> None:
     defaults: dict[str, set[Any]] = {}
     for kind in released().values():
         for name, parameter in inspect.signature(kind).parameters.items():
-            if (
-                name in ("delta", "random_state", "budget", "missing")
-                and parameter.default is not parameter.empty
-            ):
+            if name in ("delta", "random_state", "budget", "missing") and parameter.default is not parameter.empty:
                 defaults.setdefault(name, set()).add(parameter.default)
     assert defaults == {"delta": {0.0, 1e-6}, "random_state": {None}, "budget": {None}, "missing": {"error"}}
 
@@ -109,9 +106,7 @@ def test_delta_is_zero_by_default_where_that_costs_little_and_docstrings_say_wha
         if parameter is None or parameter.default is parameter.empty:
             continue
         found[name] = parameter.default
-        described = re.search(
-            r"^ *delta : float, default=(\S+)\n((?: {8}.*\n)+)", kind.__doc__ or "", re.MULTILINE
-        )
+        described = re.search(r"^ *delta : float, default=(\S+)\n((?: {8}.*\n)+)", kind.__doc__ or "", re.MULTILINE)
         if described is not None:
             default, meaning = described.groups()
             assert float(default) == parameter.default, name
@@ -119,7 +114,4 @@ def test_delta_is_zero_by_default_where_that_costs_little_and_docstrings_say_wha
     assert {name for name, default in found.items() if default} == POSITIVE
     assert set(found.values()) == {0.0, 1e-6}
     text = GLOSSARY.read_text(encoding="utf-8")
-    assert (
-        "`delta` is 0 by default where pure differential privacy costs little accuracy, and 1e-6 elsewhere"
-        in text
-    )
+    assert "`delta` is 0 by default where pure differential privacy costs little accuracy, and 1e-6 elsewhere" in text

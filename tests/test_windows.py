@@ -56,19 +56,7 @@ print(budget.spent.epsilon)
 
 def test_a_command_charges_a_ledger_without_posix(tmp_path: Path) -> None:
     (tmp_path / "ages.csv").write_text("age\n" + "\n".join(str(20 + i % 60) for i in range(500)) + "\n")
-    words = [
-        "mean",
-        "ages.csv",
-        "--column",
-        "age",
-        "--bounds",
-        "0",
-        "100",
-        "--epsilon",
-        "0.5",
-        "--budget",
-        "b.ledger",
-    ]
+    words = ["mean", "ages.csv", "--column", "age", "--bounds", "0", "100", "--epsilon", "0.5", "--budget", "b.ledger"]
     PrivacyBudget(1.0, ledger=tmp_path / "b.ledger")
     assert "age" in run(f"from dpstats.cli import main\nsys.exit(main({words!r}))", tmp_path)
     assert PrivacyBudget.open(tmp_path / "b.ledger").spent.epsilon == 0.5

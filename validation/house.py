@@ -54,19 +54,12 @@ def count_lines(path: Path) -> Counter[str]:
     comments = {token.start[0] for token in tokens if token.type == tokenize.COMMENT}
     skipped = {tokenize.COMMENT, tokenize.NL, tokenize.NEWLINE, tokenize.INDENT, tokenize.DEDENT}
     skipped |= {tokenize.ENCODING, tokenize.ENDMARKER}
-    used = {
-        line
-        for token in tokens
-        if token.type not in skipped
-        for line in range(token.start[0], token.end[0] + 1)
-    }
+    used = {line for token in tokens if token.type not in skipped for line in range(token.start[0], token.end[0] + 1)}
     tree = ast.parse(path.read_text(encoding="utf-8"))
     strings = {
         line
         for node in ast.walk(tree)
-        if isinstance(node, ast.Expr)
-        and isinstance(node.value, ast.Constant)
-        and isinstance(node.value.value, str)
+        if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant) and isinstance(node.value.value, str)
         for line in range(node.lineno, (node.end_lineno or node.lineno) + 1)
     }
     imports = {
@@ -102,9 +95,7 @@ def arrows() -> set[tuple[str, str]]:
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
             if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("dpstats"):
                 names = (
-                    [f"{node.module}.{one.name}" for one in node.names]
-                    if node.module == "dpstats"
-                    else [node.module]
+                    [f"{node.module}.{one.name}" for one in node.names] if node.module == "dpstats" else [node.module]
                 )
                 found |= {(package(own), package(name or "")) for name in names}
     return {(a, b) for a, b in found if a != b and b != "dpstats"}

@@ -87,11 +87,7 @@ def _bare(source: str) -> str:
 
 
 def _is_text(node: ast.stmt) -> bool:
-    return (
-        isinstance(node, ast.Expr)
-        and isinstance(node.value, ast.Constant)
-        and isinstance(node.value.value, str)
-    )
+    return isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant) and isinstance(node.value.value, str)
 
 
 def git(*arguments: str, root: Path = ROOT) -> str:
@@ -108,9 +104,7 @@ def find_changes(page: str, packages: set[str], root: Path = ROOT) -> tuple[str,
         name
         for name in names
         if not (root / name).exists()
-        or not same_code(
-            git("show", f"{commit}:{name}", root=root), (root / name).read_text(encoding="utf-8")
-        )
+        or not same_code(git("show", f"{commit}:{name}", root=root), (root / name).read_text(encoding="utf-8"))
     ]
 
 

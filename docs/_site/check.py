@@ -78,9 +78,7 @@ def problems(root: Path) -> Iterator[str]:
             yield f"{name}: a page of the gallery without a picture"
         yield from (f"{name}: {wrong}" for wrong in _headings(page.headings))
     for path in sorted(root.rglob("*.css")):
-        for target in re.findall(
-            r"(?:url\(|@import)\s*[\"']?((?:https?:)?//[^\"')]+)", path.read_text("utf-8")
-        ):
+        for target in re.findall(r"(?:url\(|@import)\s*[\"']?((?:https?:)?//[^\"')]+)", path.read_text("utf-8")):
             yield f"{path.relative_to(root)}: loads {target}"
 
 

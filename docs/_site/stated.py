@@ -60,10 +60,7 @@ def read_cells(page: str) -> dict[str, str]:
         if re.match(r" +cells +good\b", line):
             kinds = re.findall(r"as others|\w+", line)[1:]
         place = len(line.split()) - len(kinds) - 1
-        name, counts = (
-            " ".join(line.split()[:place]),
-            [cell.replace(",", "") for cell in line.split()[place:]],
-        )
+        name, counts = (" ".join(line.split()[:place]), [cell.replace(",", "") for cell in line.split()[place:]])
         if kinds and place > 0 and all(count.isdecimal() for count in counts):
             cells, *each = map(int, counts)
             verdicts = [f"{count} {kind}" for count, kind in zip(each, kinds, strict=True) if count]

@@ -27,9 +27,7 @@ low, high = (np.array([interval[i][0] for interval in intervals]) for i in (0, 1
 
 figure = Figure(figsize=(6.4, 3.8), layout="constrained")
 axis = figure.subplots()
-axis.errorbar(
-    ends, means, [means - low, high - means], fmt="o", ms=4, capsize=3, color="#1f5fa8", label="private"
-)
+axis.errorbar(ends, means, [means - low, high - means], fmt="o", ms=4, capsize=3, color="#1f5fa8", label="private")
 axis.axhline(visits["mdvis"].mean(), color="#d9772b", lw=1, ls="--", label="mean of the rows, not private")
 axis.set_xscale("log")
 axis.set_xticks(ends, [str(end) for end in ends])

@@ -32,9 +32,7 @@ spread = HistGradientBoostingRegressor(**{**options, "loss": "poisson"}).fit(X[t
 
 public = {"training": "public", "y_bounds": (0, 1000), "score_bounds": 100, "random_state": 0}
 constant = PrivateConformalRegressor(model, **public).fit(X[calibration], visits[calibration])
-scaled = PrivateConformalRegressor(model, scale_estimator=spread, **public).fit(
-    X[calibration], visits[calibration]
-)
+scaled = PrivateConformalRegressor(model, scale_estimator=spread, **public).fit(X[calibration], visits[calibration])
 print(scaled.summary())
 
 # %%
@@ -48,9 +46,7 @@ figure, (left, right) = plt.subplots(1, 2, figsize=(9, 3.6))
 for fit, label, color in ((constant, "one width", "#9a6a00"), (scaled, "width by a model", "#1f5fa8")):
     low, high = fit.predict_interval(X[new])
     inside = (low <= visits[new]) & (visits[new] <= high)
-    print(
-        f"{label}: {inside.mean():.3f} of {new.size:,} new people, {np.mean(high - low):.1f} visits wide on average"
-    )
+    print(f"{label}: {inside.mean():.3f} of {new.size:,} new people, {np.mean(high - low):.1f} visits wide on average")
     left.fill_between(
         at,
         [low[group].mean() for group in groups],
@@ -60,9 +56,7 @@ for fit, label, color in ((constant, "one width", "#9a6a00"), (scaled, "width by
         label=label,
     )
     right.plot(at, [inside[group].mean() for group in groups], "o-", ms=4, color=color, label=label)
-left.plot(
-    at, [model.predict(X[new][group]).mean() for group in groups], color="black", lw=1, label="prediction"
-)
+left.plot(at, [model.predict(X[new][group]).mean() for group in groups], color="black", lw=1, label="prediction")
 left.set_title("Intervals of new people")
 left.set_ylabel("visits in a year")
 right.axhline(0.9, color="black", lw=0.8, ls=":")

@@ -44,9 +44,7 @@ left.grid(alpha=0.25)
 # Windows are differences of totals. The band covers all windows of the year together, and shows the rise after day 250.
 
 counts.path().plot(right, window=28, label="private")
-right.plot(
-    days[27:] + 1, np.convolve(visits, np.ones(28), "valid"), color="black", lw=0.8, label="before noise"
-)
+right.plot(days[27:] + 1, np.convolve(visits, np.ones(28), "valid"), color="black", lw=0.8, label="before noise")
 right.set_title("Visits in 28 days, with a band")
 right.set_xlabel("day")
 right.set_ylabel("visits in 28 days")

@@ -15,9 +15,7 @@ from dpstats.simulation.study_report import plot_risk
 # they are clipped to their bounds.
 
 grid = {"n": [400], "d": [16], "epsilon": [0.03, 0.06, 0.12, 0.25, 0.5, 1.0, 2.0]}
-study = Study(
-    Rademacher(), ClippedMean(clip=1.0), grid, replications=100, loss="released_squared_error", seed=0
-)
+study = Study(Rademacher(), ClippedMean(clip=1.0), grid, replications=100, loss="released_squared_error", seed=0)
 results = study.run()
 
 # %%

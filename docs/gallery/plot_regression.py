@@ -31,9 +31,7 @@ bounds = {
 X = data[list(bounds)]
 epsilons = (0.3, 1.0, 3.0)
 fits = [
-    PrivateLinearRegression(x_bounds=bounds, y_bounds=(0, np.log(53)), epsilon=epsilon, random_state=0).fit(
-        X, visits
-    )
+    PrivateLinearRegression(x_bounds=bounds, y_bounds=(0, np.log(53)), epsilon=epsilon, random_state=0).fit(X, visits)
     for epsilon in epsilons
 ]
 ols = sm.OLS(visits, sm.add_constant(X)).fit()

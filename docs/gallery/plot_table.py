@@ -13,9 +13,7 @@ from dpstats.plots import plot_table
 from dpstats.tables import ContingencyTable
 
 data = randhie.load_pandas().data
-health = np.select(
-    [data[name] == 1 for name in ("hlthg", "hlthf", "hlthp")], ["good", "fair", "poor"], "excellent"
-)
+health = np.select([data[name] == 1 for name in ("hlthg", "hlthf", "hlthp")], ["good", "fair", "poor"], "excellent")
 data = data.assign(health=health, visited=data["mdvis"] > 0)
 
 # %%

@@ -33,9 +33,6 @@ print(f"optimal, delta = 1e-6: epsilon = {optimal_composition_epsilon(0.1, 10, 1
 print(f"optimal, delta = 1e-3: epsilon = {optimal_composition_epsilon(0.1, 10, 1e-3):.4f}")
 
 together = plot_tradeoff(
-    {
-        "ten of ε = 0.1, added up": basic_composition(ten),
-        "ten of ε = 0.1, at δ = 1e-3": compose(ten, delta=1e-3),
-    },
+    {"ten of ε = 0.1, added up": basic_composition(ten), "ten of ε = 0.1, at δ = 1e-3": compose(ten, delta=1e-3)},
     title="Ten releases together",
 )

@@ -64,14 +64,10 @@ def coverage() -> str:
     rows = []
     for estimator, estimand in sorted({(row["estimator"], row["estimand"]) for row in cells}):
         found = [
-            float(row["coverage"])
-            for row in cells
-            if (row["estimator"], row["estimand"]) == (estimator, estimand)
+            float(row["coverage"]) for row in cells if (row["estimator"], row["estimand"]) == (estimator, estimand)
         ]
         low = sum(value < 0.93 for value in found)
-        rows.append(
-            [estimator, estimand, f"{len(found):,}", f"{np.mean(found):.3f}", f"{min(found):.3f}", f"{low:,}"]
-        )
+        rows.append([estimator, estimand, f"{len(found):,}", f"{np.mean(found):.3f}", f"{min(found):.3f}", f"{low:,}"])
     return as_table(["Estimator", "Estimand", "Cells", "Mean", "Least", "Below 0.93"], rows)
 
 

@@ -107,9 +107,7 @@ class ConformalCommand(ReleaseCommand):
             names, classes = split_list(options.probabilities or ""), split_list(options.classes)
             if len(names) != len(classes):
                 raise refuse(
-                    "--probabilities",
-                    got=f"{len(names)} columns",
-                    allowed=f"one for each of {len(classes)} classes",
+                    "--probabilities", got=f"{len(names)} columns", allowed=f"one for each of {len(classes)} classes"
                 )
         if (options.by is None) != (options.groups is None):
             raise refuse("--by", allowed="be given with --groups, and with it only")

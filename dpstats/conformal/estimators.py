@@ -442,9 +442,7 @@ class PrivateConformalRegressor(ConformalPredictor):
             high = check_real("score_bounds", given, above=0)
             low = -high if signed else high / 10**_DECADES
         if not low < high or (not signed and low < np.finfo(np.float64).tiny * 2**60):
-            raise refuse(
-                "score_bounds", given=given, allowed="a positive number, or a pair (low, high), low < high"
-            )
+            raise refuse("score_bounds", given=given, allowed="a positive number, or a pair (low, high), low < high")
         return low, high, not signed
 
     def _outcome_bounds(self) -> tuple[float, float]:

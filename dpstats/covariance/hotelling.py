@@ -222,10 +222,7 @@ class HotellingPlan(EllipsoidPlan):
         # Only scales are used, so that the ellipsoid that holds the whole box is not much larger than the box.
         scale = np.sqrt((found.unwhitening**2).sum(axis=-1))
         ellipsoid = Ellipsoid(
-            np.zeros_like(found.center),
-            np.eye(d) / scale[..., None],
-            np.eye(d) * scale[..., None],
-            found.signal,
+            np.zeros_like(found.center), np.eye(d) / scale[..., None], np.eye(d) * scale[..., None], found.signal
         )
         return Step(STAGE, self.extension, ellipsoid, np.sqrt((1 / scale**2).sum(axis=-1)))
 
@@ -436,9 +433,7 @@ class HotellingTest(HasEstimates, EllipsoidEstimator[HotellingPlan]):
         outside = np.flatnonzero((mean < low) | (mean > high))
         if outside.size:
             got = f"{show(self.mean)} at position {outside[0]}"
-            raise refuse(
-                "mean", got=got, allowed="inside the bounds", remedy="Give other bounds, or another mean."
-            )
+            raise refuse("mean", got=got, allowed="inside the bounds", remedy="Give other bounds, or another mean.")
         if assume == "mean":
             return Frame(center, half, True, False, hard), (mean - center) / half
         # Shrinking towards the mean keeps rows symmetric about it.

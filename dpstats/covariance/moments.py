@@ -153,9 +153,7 @@ class CovariancePlan(ReleasePlan):
             left out).
         """
         d = self.n_features
-        spread = (
-            np.zeros(d) if std is None else np.broadcast_to(check_columns("std", std, d, at_least=0), (d,))
-        )
+        spread = np.zeros(d) if std is None else np.broadcast_to(check_columns("std", std, d, at_least=0), (d,))
         n = self.n_samples
         # The product of two noisy means has noise, too.
         own = self.products_std**2 + self.mean_std**4
@@ -509,9 +507,7 @@ class CentralMoments:
         spread = (1 + 2 * half) * u22 + half * (u4[:, None] + u4) - r * (u31 + u31.T)
         error = self.fourth_order_std / scale
         fourth = np.diagonal(error)
-        u31_std = np.sqrt(self.fourths_std**2 + (self.fourth_order_std / 2) ** 2) / (
-            v[:, None] * np.sqrt(scale)
-        )
+        u31_std = np.sqrt(self.fourths_std**2 + (self.fourth_order_std / 2) ** 2) / (v[:, None] * np.sqrt(scale))
         raise_by = np.sqrt(
             ((1 + 2 * half) * error) ** 2
             + half**2 * (fourth[:, None] ** 2 + fourth**2)

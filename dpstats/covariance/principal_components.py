@@ -189,12 +189,7 @@ def score_extension(n_components: int, bits: int) -> Extension:
 
 
 @parameters
-class PrivatePCA(
-    HasEstimates,
-    ClassNamePrefixFeaturesOutMixin,
-    TransformerMixin,
-    EllipsoidEstimator[PCAPlan],
-):
+class PrivatePCA(HasEstimates, ClassNamePrefixFeaturesOutMixin, TransformerMixin, EllipsoidEstimator[PCAPlan]):
     """Private principal components of bounded columns: a transformer, with intervals of the variances along them.
 
     The release finds the scale of the rows, then their covariance matrix, and then the variances along its leading
@@ -314,9 +309,7 @@ class PrivatePCA(
                 (PRODUCTS, Extension(d, _MEAN, 0.0, bits), LAST_SHARE - _SCORES_SHARE),
                 (SCORES, score_extension(k, bits), _SCORES_SHARE),
             ],
-            lambda stages, bits: PCAPlan(
-                stages, guarantee, n, d, frame=frame, bits=bits, n_components=k, scale=scale
-            ),
+            lambda stages, bits: PCAPlan(stages, guarantee, n, d, frame=frame, bits=bits, n_components=k, scale=scale),
         )
 
     def _report(self, released: Released, plan: PCAPlan) -> None:
@@ -523,9 +516,7 @@ class PrivatePCA(
         reach = 1.25 * float(np.abs(ends).max()) or 1.0
         ax.set_xlim(-reach, reach)
         ax.set_ylim(-reach, reach)
-        labels = [
-            f"component {k + 1}: variance {variances[k]:.3g} [{low[k]:.3g}, {high[k]:.3g}]" for k in range(2)
-        ]
+        labels = [f"component {k + 1}: variance {variances[k]:.3g} [{low[k]:.3g}, {high[k]:.3g}]" for k in range(2)]
         ax.set_xlabel(labels[0])
         ax.set_ylabel(labels[1])
         return ax

@@ -89,10 +89,7 @@ def smaller_predecessors(order: Integers) -> Integers:
 Floats = NDArray[np.float64]
 
 STAGE, CONCORDANCE, SQUARES = "rank correlations", "concordance", "squared concordance of rows"
-_SUMS = {
-    "kendall": (CONCORDANCE, SQUARES),
-    "spearman": ("products of grades", "squared parts of rows"),
-}
+_SUMS = {"kendall": (CONCORDANCE, SQUARES), "spearman": ("products of grades", "squared parts of rows")}
 SQUARES_WEIGHT = 0.1
 """Squared weight of the squares. Only the errors of correlations need them."""
 MOST_ROWS = 1_000_000
@@ -344,9 +341,7 @@ class PrivateCorrelation(HasEstimates, PrivateEstimator[AnyPlan]):
         if self.method != "pearson":
             if self.bounds is not None:
                 remedy = "Leave them out, or set method='pearson'."
-                raise refuse(
-                    "bounds", given=self.bounds, allowed=f"None for method={self.method!r}", remedy=remedy
-                )
+                raise refuse("bounds", given=self.bounds, allowed=f"None for method={self.method!r}", remedy=remedy)
             return None
         return check_box(self.bounds, "clip", d)[:2]
 
@@ -381,9 +376,7 @@ class PrivateCorrelation(HasEstimates, PrivateEstimator[AnyPlan]):
         d = plan.n_features
         self.correlation_ = np.eye(d)
         i, j = np.triu_indices(d, 1)
-        self.correlation_[i, j] = self.correlation_[j, i] = np.clip(
-            self._sums[_SUMS[plan.method][0]], -1.0, 1.0
-        )
+        self.correlation_[i, j] = self.correlation_[j, i] = np.clip(self._sums[_SUMS[plan.method][0]], -1.0, 1.0)
         self.noise_std_ = plan.noise_std
 
     def estimates(self, *, estimand: str | None = None) -> Estimates:
@@ -401,9 +394,7 @@ class PrivateCorrelation(HasEstimates, PrivateEstimator[AnyPlan]):
         notes, unknown = [few] if plan.n_samples < _FEW_ROWS else [], []
         if isinstance(plan, CorrelationPlan):
             if estimand is not None:
-                raise refuse(
-                    "estimand", given=estimand, allowed=f"None for method={plan.method!r}, which has one"
-                )
+                raise refuse("estimand", given=estimand, allowed=f"None for method={plan.method!r}, which has one")
             estimate, error = self.correlation_[i, j], plan.errors(self._sums)
             covered, header = _ESTIMANDS[plan.method]
             title = "Private rank correlations"

@@ -201,9 +201,7 @@ class PrivateCovariance(HasEstimates, PrivateEstimator[CovariancePlan]):
 
     def _covered(self, what: str) -> str:
         clipped = (
-            "(by the declared bounds no row is clipped)"
-            if self.plan_.hard
-            else "if it were clipped to the bounds"
+            "(by the declared bounds no row is clipped)" if self.plan_.hard else "if it were clipped to the bounds"
         )
         return state_missing(self.plan_, f"the {what} of the population {clipped}")
 
@@ -271,9 +269,7 @@ class PrivateCovariance(HasEstimates, PrivateEstimator[CovariancePlan]):
         i, j = np.triu_indices(d, 1)
         names = self._column_names()
         noise = np.sqrt(moments.correlation_noise[i, j]) if self.plan_.distribution == "laplace" else 0.0
-        errors = CorrelationErrors(
-            moments.correlation[i, j], np.sqrt(moments.correlation_variance[i, j]), noise
-        )
+        errors = CorrelationErrors(moments.correlation[i, j], np.sqrt(moments.correlation_variance[i, j]), noise)
         return correlation_estimates(
             names,
             errors,
@@ -305,14 +301,7 @@ class PrivateCovariance(HasEstimates, PrivateEstimator[CovariancePlan]):
         ax.imshow(matrix, vmin=-1, vmax=1, cmap="RdBu_r")
         ends = zip(i, j, found.estimate, np.ravel(interval.low), np.ravel(interval.high), strict=True)
         for a, b, r, least, most in ends:
-            ax.text(
-                a,
-                b,
-                f"{significant(r, 0.1)}\n[{least:.2f}, {most:.2f}]",
-                ha="center",
-                va="center",
-                fontsize=7,
-            )
+            ax.text(a, b, f"{significant(r, 0.1)}\n[{least:.2f}, {most:.2f}]", ha="center", va="center", fontsize=7)
         ax.set_xticks(range(d), names, rotation=45, ha="right")
         ax.set_yticks(range(d), names)
         return ax

@@ -106,15 +106,7 @@ def plan_shrunk_correlations(
         ROUND_SHARES,
         lambda bits: [(STAGE, _extension(d, mean, bits), LAST_SHARE)],
         lambda stages, bits: ShrunkCorrelationPlan(
-            stages,
-            guarantee,
-            n,
-            d,
-            frame=frame,
-            bits=bits,
-            mean=mean,
-            radius2=radius2,
-            n_rounds=len(ROUND_SHARES),
+            stages, guarantee, n, d, frame=frame, bits=bits, mean=mean, radius2=radius2, n_rounds=len(ROUND_SHARES)
         ),
     )
 
@@ -190,10 +182,7 @@ class ShrunkCorrelations:
         """Return a note on the shrunk rows and the assumptions."""
         words = f"About {self.clipped_rows:,.0f} rows were shrunk into the ellipsoid. "
         if self.population:
-            return (
-                words
-                + "Rows that are not elliptical can have another correlation, which the interval misses."
-            )
+            return words + "Rows that are not elliptical can have another correlation, which the interval misses."
         return words + "The correlation of the population, if rows are elliptical, is the default estimand."
 
     @property
@@ -274,6 +263,4 @@ class ShrunkCorrelations:
         square = max(float(np.trace(products.covariance)), math.sqrt(2 * d) * products.products_std)
         fourth = max(float(products.norms) + products.norms_std, _LEAST_SPREAD * square**2)
         radial = fourth * d / (d + 2) / square**2
-        return np.asarray(
-            math.sqrt(radial / products.n) * (1 - np.clip(self.correlation, -1.0, 1.0) ** 2) / self.slope
-        )
+        return np.asarray(math.sqrt(radial / products.n) * (1 - np.clip(self.correlation, -1.0, 1.0) ** 2) / self.slope)

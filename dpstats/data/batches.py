@@ -14,18 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpstats.data.columns import check_kind, kind_of, list_items
-from dpstats.data.rows import (
-    NO_CODES,
-    Integers,
-    MissingCodes,
-    Rows,
-    Sums,
-    Table,
-    add_sums,
-    added,
-    as_float64,
-    rows_of,
-)
+from dpstats.data.rows import NO_CODES, Integers, MissingCodes, Rows, Sums, Table, add_sums, added, as_float64, rows_of
 from dpstats.data.schema import Schema, Source, add_column
 from dpstats.errors import InvalidData, refuse_data
 
@@ -135,9 +124,7 @@ class Engine(Source):
     def _chosen(self, schema: Schema) -> Engine:
         if self.columns is None:
             if schema.levels is not None:
-                raise refuse_data(
-                    "X", got="an array", allowed="a data frame for its columns to be attributes"
-                )
+                raise refuse_data("X", got="an array", allowed="a data frame for its columns to be attributes")
             return self
         beside = tuple(column.name for column in schema.named_columns)
         if schema.levels is None:
@@ -203,9 +190,7 @@ class Stream(Rows):
     def _log(self, purpose: str) -> None:
         # Neither the number of rows nor how long it took: both may be private.
         columns = len(self.names or ())
-        _LOGGER.info(
-            "pass over the data: %s of %d columns, %s", purpose, columns, type(self._engine).__name__
-        )
+        _LOGGER.info("pass over the data: %s of %d columns, %s", purpose, columns, type(self._engine).__name__)
 
     def whole(self) -> Table:
         self._log("all rows")
@@ -240,9 +225,7 @@ def _read_part(part: Part, schema: Schema, names: list[Any] | None) -> Table:
     codes, entries = schema.codes, iter(part.beside)
     X: Any = codes.clear_numbers(part.X)
     if schema.levels is not None:
-        X = np.column_stack(
-            [kind.codes(codes.clear_entries("X", next(entries)), "X") for kind in schema.levels]
-        )
+        X = np.column_stack([kind.codes(codes.clear_entries("X", next(entries)), "X") for kind in schema.levels])
     beside: dict[str, Any] = {}
     for column in schema.named_columns:
         add_column(beside, column, column.read(next(entries), schema.missing, codes))
@@ -283,9 +266,7 @@ def chosen_columns(
 
 def refusal() -> InvalidData:
     """Return the error for rows that a library cannot read. The library's own message may quote data."""
-    return refuse_data(
-        "X", allowed="rows that can be read", remedy="Read them without dpstats to see why they cannot."
-    )
+    return refuse_data("X", allowed="rows that can be read", remedy="Read them without dpstats to see why they cannot.")
 
 
 def run_query(query: Callable[[], Any]) -> Any:
@@ -497,9 +478,7 @@ class DatasetRows(LazyRows):
 def open_array(array: Any) -> DaskRows:
     """Return the rows of a dask array."""
     if array.ndim != 2:
-        raise refuse_data(
-            "X", got=f"{array.ndim} dimension(s)", allowed="a 2-d table (n_samples, n_features)"
-        )
+        raise refuse_data("X", got=f"{array.ndim} dimension(s)", allowed="a 2-d table (n_samples, n_features)")
     return DaskRows(array, None)
 
 
@@ -570,9 +549,7 @@ class DaskRows(Engine):
         return [task(work, block, self.columns, self.beside, self.codes) for block in blocks]
 
 
-def _on_block(
-    work: Work, block: Any, columns: list[str] | None, beside: tuple[str, ...], codes: MissingCodes
-) -> Any:
+def _on_block(work: Work, block: Any, columns: list[str] | None, beside: tuple[str, ...], codes: MissingCodes) -> Any:
     """Return the sums of one partition."""
     if columns is None:
         return work(Part(read_numbers(block, codes)))
@@ -589,9 +566,7 @@ def _run(tasks: list[Any]) -> dict[str, Any]:
 
     plus = delayed(add_sums, pure=True)
     while len(tasks) > 1 or not tasks:
-        tasks = [plus(tasks[i : i + _SUMS_PER_TASK]) for i in range(0, len(tasks), _SUMS_PER_TASK)] or [
-            plus([])
-        ]
+        tasks = [plus(tasks[i : i + _SUMS_PER_TASK]) for i in range(0, len(tasks), _SUMS_PER_TASK)] or [plus([])]
     return dict(_compute(tasks)[0])
 
 

@@ -95,9 +95,7 @@ def in_memory(X: Any) -> Any:
         return X
     collected = attempt(X.collect, Exception)
     if collected is None:
-        raise refuse_data(
-            "X", allowed="a lazy frame that can be collected", remedy="Collect it to see why it cannot."
-        )
+        raise refuse_data("X", allowed="a lazy frame that can be collected", remedy="Collect it to see why it cannot.")
     return collected
 
 
@@ -390,9 +388,7 @@ def _exact_label(number: Any) -> Any:
             return None
         return int(number) if number.is_integer() else number
     if isinstance(number, Decimal) and (
-        not number.is_finite()
-        or abs(number.adjusted()) > _MOST_DIGITS
-        or len(number.as_tuple().digits) > _MOST_DIGITS
+        not number.is_finite() or abs(number.adjusted()) > _MOST_DIGITS or len(number.as_tuple().digits) > _MOST_DIGITS
     ):
         return None
     exact = Fraction(number)
@@ -413,9 +409,7 @@ def check_labels(units: NDArray[np.object_]) -> NDArray[np.object_]:
     """Return the labels of units, or refuse a missing one."""
     if any(label is None for label in units):
         raise refuse_data(
-            "units",
-            got="at least one entry that is missing or of another type",
-            allowed="text, numbers or times",
+            "units", got="at least one entry that is missing or of another type", allowed="text, numbers or times"
         )
     return units
 

@@ -108,9 +108,7 @@ class Address:
         """Return the file, open for reading."""
         if self.files is None:
             raise refuse_data(
-                "X",
-                allowed="Parquet at an address that fsspec does not read",
-                remedy="Install fsspec's package.",
+                "X", allowed="Parquet at an address that fsspec does not read", remedy="Install fsspec's package."
             )
         return self.ask(lambda: self.files.open(self.place, "rb"))
 
@@ -192,9 +190,7 @@ def parquet_columns(connection: Any, paths: Sequence[File]) -> list[ParquetColum
         headers.setdefault(name, []).append(tuple(row))
     if len(headers) < len(paths):
         raise refuse_data("X", allowed="name each file once")
-    metadata = (
-        f"SELECT file_name, value FROM parquet_kv_metadata({listed}) WHERE decode(key) = 'ARROW:schema'"
-    )
+    metadata = f"SELECT file_name, value FROM parquet_kv_metadata({listed}) WHERE decode(key) = 'ARROW:schema'"
     durations = {name: tuple(_duration_names(value)) for name, value in ask(metadata)}
     known: dict[Any, ParquetColumns] = {}
     for path, (name, header) in zip(paths, headers.items(), strict=True):
@@ -205,9 +201,7 @@ def parquet_columns(connection: Any, paths: Sequence[File]) -> list[ParquetColum
     return found
 
 
-def _described_columns(
-    ask: Ask, path: File, header: Sequence[Any], durations: Sequence[str]
-) -> ParquetColumns:
+def _described_columns(ask: Ask, path: File, header: Sequence[Any], durations: Sequence[str]) -> ParquetColumns:
     described = ask(f"DESCRIBE SELECT * FROM {_reader([path])}")
     types = tuple((str(row[0]), str(row[1])) for row in described)
     names, stored = [name for name, _ in types], list(_stored_names(header))
@@ -234,9 +228,7 @@ def parquet_table(paths: Sequence[File], columns: ParquetColumns) -> str:
     """
     if not columns.durations:
         return _reader(paths)
-    made = ", ".join(
-        f"to_microseconds({quote_name(name)}) AS {quote_name(name)}" for name in columns.durations
-    )
+    made = ", ".join(f"to_microseconds({quote_name(name)}) AS {quote_name(name)}" for name in columns.durations)
     return f"(SELECT * REPLACE ({made}) FROM {_reader(paths)})"
 
 
@@ -452,9 +444,7 @@ class DuckRows(Engine):
         import pandas as pd
 
         parts = self.collect()
-        found = {
-            name: np.concatenate([part.X[:, j] for part in parts]) for j, name in enumerate(self.columns)
-        }
+        found = {name: np.concatenate([part.X[:, j] for part in parts]) for j, name in enumerate(self.columns)}
         for j, name in enumerate(self.beside):
             entries = [entry for part in parts for entry in list(part.beside[j])]
             found[name] = np.empty(len(entries), dtype=object)
@@ -521,9 +511,7 @@ def _asked(ask: Callable[[], Any]) -> Any:
     raise InvalidData(f"X{is_word[1] or ''}: {NO_NUMBER}. {CHOOSE_COLUMNS}") if is_word else refusal()
 
 
-CHOOSE_COLUMNS = (
-    "Leave the column out: name the columns in bounds={...}, or pass a data frame of the numeric ones."
-)
+CHOOSE_COLUMNS = "Leave the column out: name the columns in bounds={...}, or pass a data frame of the numeric ones."
 
 
 def _error_sql(name: str) -> str:
@@ -547,9 +535,7 @@ def check_duckdb() -> None:
 
     found = str(duckdb.__version__)
     if int(found.partition(".")[0]) < 2:
-        raise InvalidData(
-            f"dpstats needs DuckDB 2.0 or newer, got DuckDB {found}: pip install 'dpstats[sql]'"
-        )
+        raise InvalidData(f"dpstats needs DuckDB 2.0 or newer, got DuckDB {found}: pip install 'dpstats[sql]'")
 
 
 def of_relation(relation: Any) -> DuckRows:
@@ -614,12 +600,7 @@ def read_tables(connection: Any, paths: Sequence[File], columns: ParquetColumns)
 
 
 def of_text(
-    path: Path,
-    names: Sequence[str],
-    numbers: Collection[str],
-    separator: str,
-    seen: Scan,
-    connection: Any = None,
+    path: Path, names: Sequence[str], numbers: Collection[str], separator: str, seen: Scan, connection: Any = None
 ) -> DuckRows:
     """Return the rows of delimited text with these columns, which `scan` found plain. Some columns are numbers."""
     reader = text_reader(path, names, separator, seen)

@@ -21,15 +21,7 @@ import numpy as np
 
 from dpstats.data.batches import Beside, Engine, Part, Work, chosen_columns
 from dpstats.data.columns import WORDS
-from dpstats.data.duckdb_rows import (
-    Address,
-    File,
-    ParquetColumns,
-    connect,
-    is_parquet,
-    parquet_columns,
-    read_tables,
-)
+from dpstats.data.duckdb_rows import Address, File, ParquetColumns, connect, is_parquet, parquet_columns, read_tables
 from dpstats.data.rows import Integers, Sums, added, column_of
 from dpstats.data.text import of_text_file
 from dpstats.data.values import Words
@@ -133,9 +125,7 @@ def find_files(paths: Any, *, pattern: bool = False) -> list[Found]:
     return found
 
 
-_ENDINGS = (
-    f"Files end in {', '.join((*TABLES[:2], *_TEXTS))}; text may be compressed ({', '.join(PACKED[1:])})."
-)
+_ENDINGS = f"Files end in {', '.join((*TABLES[:2], *_TEXTS))}; text may be compressed ({', '.join(PACKED[1:])})."
 
 
 def _find(path: str | os.PathLike[str], pattern: bool) -> Iterator[Found]:
@@ -238,10 +228,7 @@ def _check_once(found: Sequence[Found]) -> None:
                 identity = about.st_dev, about.st_ino
         if identity in seen:
             raise refuse_data(
-                "X",
-                got=f"{path.name!r} twice",
-                allowed="name each file once",
-                remedy="Its rows would count twice.",
+                "X", got=f"{path.name!r} twice", allowed="name each file once", remedy="Its rows would count twice."
             )
         seen.add(identity)
 
@@ -353,9 +340,7 @@ def check_same_columns(parts: Sequence[tuple[str, Sequence[str], Mapping[str, st
         if names != listed:
             # A further name can be an entry: text without a first line of names, such as a part of a file that was cut.
             missing, more = set(listed) - set(names), set(names) - set(listed)
-            different = (
-                f"further columns in {name!r} than in {first!r}" if more else f"another order in {name!r}"
-            )
+            different = f"further columns in {name!r} than in {first!r}" if more else f"another order in {name!r}"
             raise refuse_data(
                 "X",
                 got=f"{min(missing)!r} in {first!r} and not in {name!r}" if missing else different,
@@ -463,11 +448,7 @@ class FileRows(Engine):
             X[:, j] = self._number(part.folders[name]) if given is None else some.X[:, given]
         beside = dict(zip(rows.beside, some.beside, strict=True))
         return Part(
-            X,
-            [
-                Words([part.folders[name]] * n) if name in part.folders else beside[name]
-                for name in self.beside
-            ],
+            X, [Words([part.folders[name]] * n) if name in part.folders else beside[name] for name in self.beside]
         )
 
     def _number(self, word: str) -> float:

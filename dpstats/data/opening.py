@@ -79,9 +79,7 @@ def read_counts(X: Any, cells: tuple[int, ...] | None = None) -> Counts:
     whole = bool(np.isfinite(floats_among(array)).all() and np.all((array >= 0) & (array <= MOST_ROWS)))
     counts = as_int64(array) if whole else np.zeros(0, dtype=np.int64)
     if not whole or not np.all(counts == array) or not 1 <= sum(counts.tolist()) <= MOST_ROWS:
-        raise refuse_data(
-            "X", allowed="a histogram: whole counts, none negative, of at least one row and at most 2^31"
-        )
+        raise refuse_data("X", allowed="a histogram: whole counts, none negative, of at least one row and at most 2^31")
     return Counts(counts)
 
 
@@ -181,9 +179,7 @@ class Memory(Source):
             raise refuse_data("X", got=type(X).__name__, allowed=_REAL, remedy=_DICT)
         if np.ma.isMaskedArray(X):
             raise refuse_data(
-                "X",
-                allowed="not be a masked array",
-                remedy="Make masked entries NaN, and set missing='drop'.",
+                "X", allowed="not be a masked array", remedy="Make masked entries NaN, and set missing='drop'."
             )
         if self.names is not None and schema.numbers is not None and list(schema.numbers) != self.names:
             X = select(X, list(schema.numbers))
@@ -243,9 +239,7 @@ class Memory(Source):
             return [[_alone(row) for row in X]]
         rows = [_entries(row) for row in X]
         if any(row is None or len(row) != k for row in rows):
-            raise refuse_data(
-                "X", got=f"at least one row that is none of {k} entries", allowed=_LABELS.format(k)
-            )
+            raise refuse_data("X", got=f"at least one row that is none of {k} entries", allowed=_LABELS.format(k))
         return [[row[j] for row in rows] for j in range(k)]  # type: ignore[index]
 
 
@@ -254,11 +248,7 @@ def stated_shape(X: Any) -> tuple[int, ...] | None:
     shape = getattr(X, "shape", None)
     if isinstance(X, list | tuple) and X:
         return (len(X), len(X[0])) if _is_container(X[0]) else (len(X),)
-    if (
-        isinstance(shape, tuple)
-        and len(shape) in (1, 2)
-        and all(isinstance(size, Integral) for size in shape)
-    ):
+    if isinstance(shape, tuple) and len(shape) in (1, 2) and all(isinstance(size, Integral) for size in shape):
         return tuple(map(int, shape))
     if shape is None and hasattr(X, "__len__") and not isinstance(X, str | bytes | Mapping | Set):
         return (len(X),)
@@ -266,9 +256,7 @@ def stated_shape(X: Any) -> tuple[int, ...] | None:
 
 
 def _is_container(item: Any) -> bool:
-    return (
-        hasattr(item, "__len__") and not isinstance(item, str | bytes) and getattr(item, "shape", (1,)) != ()
-    )
+    return hasattr(item, "__len__") and not isinstance(item, str | bytes) and getattr(item, "shape", (1,)) != ()
 
 
 def _plain(X: Any, sparse: bool, codes: MissingCodes) -> Any:
@@ -287,9 +275,7 @@ def _plain(X: Any, sparse: bool, codes: MissingCodes) -> Any:
         # scipy has no tables with another fill value.
         zeros = all(getattr(dtype, "fill_value", 0) == 0 for dtype in X.dtypes)
         if not sparse or not zeros:
-            raise InvalidType(
-                "X must have dense columns, got sparse ones. Convert them: X.sparse.to_dense()."
-            )
+            raise InvalidType("X must have dense columns, got sparse ones. Convert them: X.sparse.to_dense().")
     X = as_table(X, codes)
     one = len(getattr(X, "shape", ())) == 1
     one |= isinstance(X, list | tuple) and bool(X) and not any(map(_is_container, X))

@@ -179,9 +179,7 @@ if TYPE_CHECKING:
 # Checks
 
 
-def _range_words(
-    above: float | None, at_least: float | None, below: float | None, at_most: float | None
-) -> str:
+def _range_words(above: float | None, at_least: float | None, below: float | None, at_most: float | None) -> str:
     limits = {"greater than": above, "at least": at_least, "less than": below, "at most": at_most}
     return " and ".join(f"{words} {limit:g}" for words, limit in limits.items() if limit is not None)
 
@@ -296,12 +294,7 @@ def check_level(name: str, value: Any) -> float:
 
 
 def check_columns(
-    name: str,
-    value: Any,
-    n_features: int | None = None,
-    *,
-    above: float | None = None,
-    at_least: float | None = None,
+    name: str, value: Any, n_features: int | None = None, *, above: float | None = None, at_least: float | None = None
 ) -> Columns:
     """Return a public number, or one per column, as a float or a float array.
 

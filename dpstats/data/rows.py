@@ -296,9 +296,7 @@ def _is_plain(kind: Any) -> bool:
     return kind.is_numeric() and not kind.is_decimal() and kind not in (nw.Int128, nw.UInt128)
 
 
-def _of_series(
-    series: Any, codes: MissingCodes, name: str = "X", allowed: str = TABLE
-) -> NDArray[np.float64]:
+def _of_series(series: Any, codes: MissingCodes, name: str = "X", allowed: str = TABLE) -> NDArray[np.float64]:
     import narwhals as nw
 
     kind = series.dtype
@@ -352,9 +350,7 @@ def _column(name: str, data: Any, codes: MissingCodes) -> NDArray[np.float64]:
         return _of_series(next(frame.iter_columns()), codes, name, _SEQUENCE)
     if getattr(data, "shape", ())[1:] == (1,) and isinstance(data, np.ndarray):
         data = data[:, 0]
-    if isinstance(data, list | tuple) and all(
-        isinstance(row, list | tuple) and len(row) == 1 for row in data
-    ):
+    if isinstance(data, list | tuple) and all(isinstance(row, list | tuple) and len(row) == 1 for row in data):
         data = [row[0] for row in data]
     dtype = getattr(data, "dtype", None)
     if isinstance(dtype, np.dtype) and dtype.kind in "biuf" and not np.ma.isMaskedArray(data):
@@ -392,9 +388,7 @@ def refuse_copies(table: Any) -> None:
         table.check_format(full_check=True)
         # Sort a separate pattern of entries or blocks, so that the table stays unchanged.
         lines, width = table.indptr.size - 1, int(max(table.shape))
-        pattern = csr_array(
-            (np.empty(table.indices.size, np.int8), table.indices, table.indptr), (lines, width)
-        )
+        pattern = csr_array((np.empty(table.indices.size, np.int8), table.indices, table.indptr), (lines, width))
         if not pattern.has_sorted_indices:
             pattern = pattern.sorted_indices()
         same = pattern.indices[1:] == pattern.indices[:-1]

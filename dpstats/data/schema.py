@@ -249,13 +249,10 @@ class Bins:
         self.edges: NDArray[np.float64] = np.zeros(0) if converted is None else converted
         increasing = self.edges.ndim == 1 and self.edges.size >= 2 and bool((np.diff(self.edges) > 0).all())
         if not increasing or not np.isfinite(self.edges).all():
-            raise refuse(
-                "bins", given=edges, allowed="the edges of bins, two finite and increasing numbers or more"
-            )
+            raise refuse("bins", given=edges, allowed="the edges of bins, two finite and increasing numbers or more")
         pairs = list(zip(self.edges[:-1], self.edges[1:], strict=True))
         self.values = tuple(
-            f"[{low:g}, {high:g}{']' if place == len(pairs) else ')'}"
-            for place, (low, high) in enumerate(pairs, 1)
+            f"[{low:g}, {high:g}{']' if place == len(pairs) else ')'}" for place, (low, high) in enumerate(pairs, 1)
         )
 
     def __len__(self) -> int:
@@ -365,9 +362,7 @@ class Column:
         if self.role == "y":  # as scikit-learn has it
             from sklearn.exceptions import DataConversionWarning
 
-            warnings.warn(
-                "A column-vector y was passed when a 1d array was expected", DataConversionWarning, 2
-            )
+            warnings.warn("A column-vector y was passed when a 1d array was expected", DataConversionWarning, 2)
         return entries[:, 0]
 
 
@@ -435,9 +430,7 @@ class Schema:
             if needed:
                 parameter = roles.get(needed[0], "columns")
                 raise refuse_data(
-                    "X",
-                    got="columns without names",
-                    allowed=f"a data frame with the column that {parameter} names",
+                    "X", got="columns without names", allowed=f"a data frame with the column that {parameter} names"
                 )
             return self
         if len(set(map(str, names))) < len(names):
@@ -649,9 +642,7 @@ class Source(ABC):
         if not open_columns:
             if schema.beside and y is not None:
                 parameter = schema.beside[0].parameter
-                raise refuse(
-                    "y", allowed=f"not be given with {parameter}: {parameter} names the column of X to use"
-                )
+                raise refuse("y", allowed=f"not be given with {parameter}: {parameter} names the column of X to use")
             return schema.resolve(self.names), {}
         named = self.beside if y is None else _named(y, len(open_columns))
         if y is None and len(self.beside) != len(open_columns):
@@ -665,9 +656,7 @@ class Source(ABC):
                 # The name is in a slot of the data, so it is not shown.
                 raise refuse("y", allowed=f"name columns of X ({show_names(self.names)})")
             names = iter(named)
-            beside = tuple(
-                part if part.name is not None else replace(part, name=next(names)) for part in schema.beside
-            )
+            beside = tuple(part if part.name is not None else replace(part, name=next(names)) for part in schema.beside)
             return replace(schema, beside=beside).resolve(self.names), {}
         if not self.ordered:
             raise refuse_data(

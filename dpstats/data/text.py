@@ -127,8 +127,7 @@ class TextRows(Engine):
         places = [self._places[name] for name in self.columns]
         blocks = self._blocks(max(1, _ENTRIES // max(1, len(self._places))))
         return add_sums(
-            work(Part(block[:, places], [self._column(name, block) for name in self.beside]))
-            for block in blocks
+            work(Part(block[:, places], [self._column(name, block) for name in self.beside])) for block in blocks
         )
 
     def frame(self) -> Any:
@@ -243,9 +242,7 @@ class _Records:
         self._stream = stream
         header = self._run(self._open)
         if not any(header):
-            raise InvalidData(
-                f"{name} is not a readable table: its first line must have the names of its columns"
-            )
+            raise InvalidData(f"{name} is not a readable table: its first line must have the names of its columns")
         self.names = distinct_names(header, name)
 
     def __iter__(self) -> Iterator[list[list[str]]]:
@@ -378,9 +375,7 @@ def _find_break(text: str) -> int:
 
 
 _TOO_LONG = f"a record must have at most {_LONGEST:,} characters. A quote that is not closed makes a record longer, too"
-_RETURN_ALONE = (
-    "a carriage return must be within quotes, or before a line feed where that ends the first line"
-)
+_RETURN_ALONE = "a carriage return must be within quotes, or before a line feed where that ends the first line"
 _OPEN = "a quote is not closed. Write a quote within an entry as two quotes, or store the table as Parquet"
 _STRAY = (
     "an entry with a quote must be quoted, and its own quotes doubled. Programs that write CSV do so, or store the "
@@ -501,11 +496,7 @@ def distinct_names(header: list[str], file: str) -> list[str]:
     return names
 
 
-_PACKED: dict[bytes, Callable[..., Any]] = {
-    b"\x1f\x8b": gzip.open,
-    b"BZh": bz2.open,
-    b"\xfd7zXZ\x00": lzma.open,
-}
+_PACKED: dict[bytes, Callable[..., Any]] = {b"\x1f\x8b": gzip.open, b"BZh": bz2.open, b"\xfd7zXZ\x00": lzma.open}
 _ZIP = b"PK\x03\x04"
 
 
@@ -521,9 +512,7 @@ def unpack(stream: BinaryIO) -> BinaryIO:
     if not head.startswith(_ZIP):
         return stream
     archive = zipfile.ZipFile(stream if stream.seekable() else io.BytesIO(stream.read()))
-    files = [
-        name for name in archive.namelist() if not name.endswith("/") and not name.startswith("__MACOSX/")
-    ]
+    files = [name for name in archive.namelist() if not name.endswith("/") and not name.startswith("__MACOSX/")]
     if len(files) != 1:
         raise _Refused("a zip file must contain one table")
     return cast(BinaryIO, archive.open(files[0]))
@@ -603,9 +592,7 @@ class TextFile(Engine):
         if self.codes.words and self.columns:
             return None  # words in a column of numbers
         with contextlib.suppress(InvalidData):  # a path that DuckDB cannot take literally
-            rows = of_text(
-                self.path, self.header, self.columns, _format(self.path).sep, seen, self.connection
-            )
+            rows = of_text(self.path, self.header, self.columns, _format(self.path).sep, seen, self.connection)
             return rows.having(self.columns, self.beside)
         return None
 
@@ -631,9 +618,7 @@ class TextFile(Engine):
 def of_text_file(path: File, connection: Any = None) -> TextFile:
     """Return the rows of a file of delimited text. This reads the first line only."""
     if not path.is_file():
-        raise refuse_data(
-            "X", got=repr(str(path)) if isinstance(path, Path) else None, allowed="a file that is there"
-        )
+        raise refuse_data("X", got=repr(str(path)) if isinstance(path, Path) else None, allowed="a file that is there")
     with _reading(path) as stream:
         names = read_header(stream, _name(path), _format(path))
     return TextFile(path, names, names, connection=connection)

@@ -80,9 +80,5 @@ def empty_groups_note(names: Sequence[Any]) -> list[str]:
     if not len(names):
         return []
     which = "label" if len(names) == 1 else "labels"
-    listed = ", ".join(map(repr, names[:_SHOWN])) + (
-        f" and {len(names) - _SHOWN} more" * (len(names) > _SHOWN)
-    )
-    return [
-        f"Noise only: {listed}. The count cannot be distinguished from 0. Check the spelling of the {which}."
-    ]
+    listed = ", ".join(map(repr, names[:_SHOWN])) + (f" and {len(names) - _SHOWN} more" * (len(names) > _SHOWN))
+    return [f"Noise only: {listed}. The count cannot be distinguished from 0. Check the spelling of the {which}."]

@@ -71,9 +71,7 @@ class CohortPlan(ReleasePlan):
                 least = float(plan.least_std(each)[0])
                 words = f"{plan.describe_noise(each)}; a standard deviation needs {least:.3g}"
             elif isinstance(plan, GroupQuantilesPlan):
-                words = (
-                    f"ranks have errors of sd {plan.rank_error:.3g} rows; quartiles need {plan.least_rows:,}"
-                )
+                words = f"ranks have errors of sd {plan.rank_error:.3g} rows; quartiles need {plan.least_rows:,}"
             else:
                 assert isinstance(plan, TablePlan)
                 std = plan.cell_noise.std
@@ -254,16 +252,9 @@ class CohortTable(PrivateEstimator[CohortPlan]):
         parts: dict[str, Any] = {self.by: ContingencyTable(levels={self.by: arms}, **given)}
         for place, (name, declared) in enumerate(columns.items()):
             if not isinstance(name, str):
-                raise refuse(
-                    "columns", got=f"another key at position {place}", allowed="name columns by text"
-                )
+                raise refuse("columns", got=f"another key at position {place}", allowed="name columns by text")
             kind, options = _read_declaration(name, declared)
-            rows = {
-                "groups": arms,
-                "by": self.by,
-                "missing": self.missing,
-                "missing_codes": self.missing_codes,
-            }
+            rows = {"groups": arms, "by": self.by, "missing": self.missing, "missing_codes": self.missing_codes}
             if kind == "levels":
                 parts[name] = ContingencyTable(levels={self.by: arms, name: options[kind]}, **given)
             elif kind == "mean":
@@ -296,9 +287,7 @@ class CohortTable(PrivateEstimator[CohortPlan]):
 
     def _read(self, rows: Rows, plan: CohortPlan) -> Any:
         assert isinstance(rows, CohortRows)
-        return {
-            name: part._read(rows.parts[name], plan.parts[name]) for name, part in self._make_parts().items()
-        }
+        return {name: part._read(rows.parts[name], plan.parts[name]) for name, part in self._make_parts().items()}
 
     def _release(self, private: Any, plan: CohortPlan, session: Session) -> None:
         for name, part in self._make_parts().items():
@@ -344,10 +333,7 @@ class CohortTable(PrivateEstimator[CohortPlan]):
             for row in self._rows()
         ]
         facts = [
-            (
-                "Rows, columns, arms",
-                f"{self.plan_.n_samples:,}, {self.plan_.n_features:,}, {len(arms)} (public)",
-            ),
+            ("Rows, columns, arms", f"{self.plan_.n_samples:,}, {self.plan_.n_features:,}, {len(arms)} (public)"),
             *privacy_facts(self),
             ("Noise of an arm's size", f"sd {self.counts_noise_std_:.3g} rows"),
         ]
@@ -371,9 +357,7 @@ class CohortTable(PrivateEstimator[CohortPlan]):
         ]
         for row in self._rows():
             for statistic, (values, noise) in row.numbers.items():
-                for arm, value, std in zip(
-                    self.groups_, values, np.broadcast_to(noise, len(values)), strict=True
-                ):
+                for arm, value, std in zip(self.groups_, values, np.broadcast_to(noise, len(values)), strict=True):
                     found.append((row.column, row.level, statistic, str(arm), float(value), float(std)))
             for arm, (value, std) in zip(self.groups_[1:], row.smd or (), strict=row.smd is not None):
                 found.append((row.column, row.level, "SMD", str(arm), value, std))
@@ -400,10 +384,7 @@ def _mean_row(name: str, part: GroupMeans) -> _Row:
     means, stds, std_noise = part.means_[:, 0], part.std_[:, 0], part.std_noise_std_[:, 0]
     rows = np.maximum(part.counts_, part.counts_noise_std_)
     noise = np.array(
-        [
-            float(part.plan_.mean_noise(n, mean)[0])
-            for n, mean in zip(rows.tolist(), means.tolist(), strict=True)
-        ]
+        [float(part.plan_.mean_noise(n, mean)[0]) for n, mean in zip(rows.tolist(), means.tolist(), strict=True)]
     )
     hidden = (part.counts_ < 2 * part.counts_noise_std_) | (noise > _SHARP * 2 * part.plan_.half[0])
     means = np.where(hidden, np.nan, means)
@@ -528,9 +509,7 @@ class CohortRows(Rows):
     def shape(self) -> tuple[int, int]:
         sizes = {rows.shape[0] for rows in self.parts.values()}
         if len(sizes) != 1:
-            raise refuse_data(
-                "X", got="another number of rows while it was read", allowed="unchanged during a fit"
-            )
+            raise refuse_data("X", got="another number of rows while it was read", allowed="unchanged during a fit")
         return sizes.pop(), self.n_features
 
     # Each part reads its own rows: there is no one table of all parts.

@@ -80,10 +80,7 @@ class AnalysisOfVariance(HypothesisTest):
             (name, f"{statistic:.3f}", f"{p:.4g}")
             for name, statistic, p in zip(self.names, self.statistic, self.pvalue, strict=True)
         ]
-        facts = [
-            ("Null hypothesis", f"the means of all {self.n_groups} groups are equal"),
-            ("p-values", self._null),
-        ]
+        facts = [("Null hypothesis", f"the means of all {self.n_groups} groups are equal"), ("p-values", self._null)]
         return Summary(
             "Private analysis of variance",
             facts,
@@ -126,12 +123,7 @@ def null_statistics(ratio: Ratio, n_simulations: int, rng: np.random.Generator) 
     own, pooled = _squares(ratio, mean, count)
     # Shrink a group's own sum of squares towards the pooled one: the more, the larger the noise.
     prior = (_PRIOR * count * pooled) ** 2
-    off = (
-        noise.square**2
-        + 4 * mean**2 * noise.cross**2
-        + mean**4 * noise.spread**2
-        + 2 * mean**2 * noise.square_spread
-    )
+    off = noise.square**2 + 4 * mean**2 * noise.cross**2 + mean**4 * noise.spread**2 + 2 * mean**2 * noise.square_spread
     within = count * pooled + (own - count * pooled) * prior / (prior + off)
     within = np.minimum(within, count * (1 - mean**2))
     step = max(1, _BLOCK // max(1, within.size))
@@ -284,9 +276,7 @@ class StandardizedErrors(ErrorDistribution):
 
         def is_kept(value: Floats) -> NDArray[np.bool_]:
             distance = np.abs(self._squares - value * self._count)
-            return np.asarray(
-                distance**2 <= z**2 * (self._noise_variance(value) + self._sampling_variance(value))
-            )
+            return np.asarray(distance**2 <= z**2 * (self._noise_variance(value) + self._sampling_variance(value)))
 
         found = []
         for end in (0.0, 1.0):
@@ -489,9 +479,7 @@ def outcome_position(adjust: Any, bounds: Any, d: int) -> int:
     names: list[Any] = list(bounds) if isinstance(bounds, Mapping) else list(range(d))
     if any(name not in names for name in given):
         raise refuse(
-            "adjust",
-            given=adjust,
-            allowed=f"columns that bounds names, or positions of columns (n_features = {d})",
+            "adjust", given=adjust, allowed=f"columns that bounds names, or positions of columns (n_features = {d})"
         )
     rest = [place for place, name in enumerate(names) if name not in given]
     if not given or len(rest) != 1 or len(set(given)) < len(given):
@@ -639,11 +627,7 @@ def adjusted_notes(found: LevelsEstimate, plan: AdjustedMeansPlan) -> list[str]:
     clipped = fit.bias > 0
     notes = []
     if clipped.any():
-        shown = [
-            (group, clip)
-            for group, clip, is_clipped in zip(groups, fit.clip, clipped, strict=True)
-            if is_clipped
-        ]
+        shown = [(group, clip) for group, clip, is_clipped in zip(groups, fit.clip, clipped, strict=True) if is_clipped]
         clips = ", ".join(f"{group} {clip / fit.scale:.1f}" for group, clip in shown[:_SHOWN])
         notes.append(
             "Differences assume residuals that are no more skewed than "
@@ -653,9 +637,7 @@ def adjusted_notes(found: LevelsEstimate, plan: AdjustedMeansPlan) -> list[str]:
     if plan.randomized:
         notes.append("Groups count as randomized: covariates have one distribution in all groups.")
     else:
-        notes.append(
-            "Groups are compared at equal covariates, by a linear model with the same slopes in all groups."
-        )
+        notes.append("Groups are compared at equal covariates, by a linear model with the same slopes in all groups.")
     if not fit.identified.all():
         notes.append("Noise hides the slopes of some covariates. These count as 0.")
     return notes

@@ -294,9 +294,7 @@ class GroupMeans(RatioEstimator[GroupMeansPlan]):
             if self._discovers:
                 raise refuse("groups", given=DISCOVER, allowed="declared with adjust")
             covariates, bounds = self.adjust, (self.bounds, self.bounds_are)
-            return adjusted_means_plan(
-                groups, covariates, randomized, bounds, n, d, epsilon, delta, missing, neighbors
-            )
+            return adjusted_means_plan(groups, covariates, randomized, bounds, n, d, epsilon, delta, missing, neighbors)
         region = Region.check(self.bounds, self.bounds_are, None, 0.0, d)
         if self._discovers:
             return discovered_means_plan(region, n, d, epsilon, delta, missing, neighbors, self.budget)
@@ -431,9 +429,7 @@ class GroupMeans(RatioEstimator[GroupMeansPlan]):
             )
         level = usual_level(confidence_level)
         low, high = (limit[:, 0] for limit in self._found.found.limits((1 - level) / 2))
-        return ConfidenceInterval(
-            low, high, level, "the rows of each group in these data, given that it was found"
-        )
+        return ConfidenceInterval(low, high, level, "the rows of each group in these data, given that it was found")
 
     def _place(self, name: str, group: Any) -> int:
         """Return the position of a declared group."""
@@ -485,10 +481,7 @@ class GroupMeans(RatioEstimator[GroupMeansPlan]):
             names,
             f"the difference of the two means{' at equal covariates' * self._is_adjusted}",
             title=f"Private {'adjusted ' * self._is_adjusted}difference of two groups",
-            facts=(
-                ("Difference", f"{self.groups_[first]} less {self.groups_[second]}"),
-                ("Alternative", side),
-            ),
+            facts=(("Difference", f"{self.groups_[first]} less {self.groups_[second]}"), ("Alternative", side)),
             notes=[FREE, *["P-values are not adjusted for several columns."] * (len(names) > 1)],
             alternative=side,
         )
@@ -598,12 +591,7 @@ class GroupMeans(RatioEstimator[GroupMeansPlan]):
         return self.difference(a, b, alternative)
 
     def _differences(
-        self,
-        errors: ErrorDistribution,
-        pairs: list[tuple[int, int]],
-        names: list[str],
-        estimand: str,
-        **options: Any,
+        self, errors: ErrorDistribution, pairs: list[tuple[int, int]], names: list[str], estimand: str, **options: Any
     ) -> Differences:
         """Return differences whose usual null hypothesis is 0."""
         places = [(*pair, column) for pair in pairs for column in self._column_names()]
@@ -656,9 +644,7 @@ class GroupMeans(RatioEstimator[GroupMeansPlan]):
             return AnalysisOfVariance(statistic, pvalue, len(self.groups_), 0, names, simulated=simulated)
         rng = check_random_state(random_state)
         if rng is None:
-            raise refuse(
-                "random_state", given=None, allowed="a seed or a generator, because the simulation is public"
-            )
+            raise refuse("random_state", given=None, allowed="a seed or a generator, because the simulation is public")
         found = wald_statistic(ratio)[0]
         larger = (null_statistics(ratio, count, rng) >= found).sum(axis=0)
         return AnalysisOfVariance(
@@ -706,9 +692,7 @@ class GroupMeans(RatioEstimator[GroupMeansPlan]):
         labels = [f"{group}  ({self._describe_rows(k)})" for k, group in enumerate(self.groups_)]
         title = f"Private means of groups, {100 * interval.confidence_level:g}% intervals"
         simulated = " (simulated noise)" if self.privacy_.simulated else ""
-        return forest(
-            labels, self._column_names(), self.means_, interval, title=title + simulated, ax=ax, **style
-        )
+        return forest(labels, self._column_names(), self.means_, interval, title=title + simulated, ax=ax, **style)
 
     def _is_hidden(self, place: int) -> bool:
         """Return whether the noise hides a group: its count cannot be distinguished from 0."""
@@ -732,9 +716,7 @@ class GroupMeans(RatioEstimator[GroupMeansPlan]):
     def _all_names(self) -> list[str]:
         """Return a name for each group and column, groups first."""
         names = self._column_names()
-        return [
-            f"{group}: {name}" if len(names) > 1 else str(group) for group in self.groups_ for name in names
-        ]
+        return [f"{group}: {name}" if len(names) > 1 else str(group) for group in self.groups_ for name in names]
 
     def summary(self, confidence_level: float | None = None) -> Summary:
         """Return a table of counts, means, intervals and spreads; prints as text, shows as HTML in a notebook."""
@@ -751,9 +733,7 @@ class GroupMeans(RatioEstimator[GroupMeansPlan]):
             title="Private means of groups",
             noise=np.full(found.estimate.shape, np.nan),
             before={"rows": [self._count(k) for k in range(len(self.groups_)) for _ in range(d)]},
-            beside={
-                f"{'residual ' * self._is_adjusted}{SPREAD}": print_spreads(self.std_, self.std_noise_std_)
-            },
+            beside={f"{'residual ' * self._is_adjusted}{SPREAD}": print_spreads(self.std_, self.std_noise_std_)},
             facts=facts,
             notes=[*self._notes(), *hidden_spreads_note(self._all_names(), self.std_)],
         )
@@ -762,23 +742,15 @@ class GroupMeans(RatioEstimator[GroupMeansPlan]):
     def _describe_noise(self) -> str:
         """Return the distribution of the noise as text."""
         plan: Any = self.plan_
-        is_laplace = (
-            plan.has_separate_counts if isinstance(plan, DiscoveredMeansPlan) else not plan.target.delta
-        )
+        is_laplace = plan.has_separate_counts if isinstance(plan, DiscoveredMeansPlan) else not plan.target.delta
         return "Laplace" if is_laplace else "Gaussian, exact curve"
 
     def _size_facts(self) -> list[tuple[str, str]]:
         d, count = len(self._column_names()), len(self.groups_)
         if self.plan_.has_private_size and self._found is not None:
-            return [
-                ("Rows", self._released_size.words),
-                ("Columns", f"{d:,} (public); {count:,} groups found"),
-            ]
+            return [("Rows", self._released_size.words), ("Columns", f"{d:,} (public); {count:,} groups found")]
         if self.plan_.has_private_size:
-            return [
-                ("Rows in groups", self._released_size.words),
-                ("Columns, groups", f"{d:,}, {count:,} (public)"),
-            ]
+            return [("Rows in groups", self._released_size.words), ("Columns, groups", f"{d:,}, {count:,} (public)")]
         n = self.plan_.n_samples
         if self._found is None:
             return [("Rows, columns, groups", f"{n:,}, {d:,}, {count:,} (public)")]
@@ -802,9 +774,7 @@ class GroupMeans(RatioEstimator[GroupMeansPlan]):
             return adjusted_notes(self._adjusted, plan)
         if self.plan_.region.hard:
             return []
-        moved = (
-            "E[clip(x)] is the mean of a group with every entry beyond the bounds moved to the nearer bound."
-        )
+        moved = "E[clip(x)] is the mean of a group with every entry beyond the bounds moved to the nearer bound."
         if chosen := note_bounds(self):
             return [*chosen, moved]
         return [f"{moved} If values cannot lie beyond the bounds, set bounds_are='hard'."]
@@ -814,6 +784,4 @@ class GroupMeans(RatioEstimator[GroupMeansPlan]):
 def _of_groups(means: GroupMeans) -> tuple[str, Any] | None:
     if len(means.groups_) > _MOST_DRAWN:
         return None
-    return "The mean of every group with its 95% interval, a panel for each column.", np.ravel(means.plot())[
-        0
-    ].figure
+    return "The mean of every group with its 95% interval, a panel for each column.", np.ravel(means.plot())[0].figure

@@ -174,9 +174,7 @@ class GroupQuantilesPlan(GridPlan):
         least, each = self.least_rows, self.n_samples / len(self.groups)
         units = self.guarantee.units
         found = [f"standard deviation of a rank's error: about {self.rank_error:.3g} {units} of each group"]
-        what = (
-            "an estimate" if self.confidence_level is None else "an estimate and both limits of an interval"
-        )
+        what = "an estimate" if self.confidence_level is None else "an estimate and both limits of an interval"
         if least > each:
             found.append(
                 f"warning: a group needs about {least:,} {units} for {what}, and n/{len(self.groups)} = {each:.6g} is "
@@ -191,13 +189,7 @@ class GroupQuantilesPlan(GridPlan):
 
 
 def group_quantiles_plan(
-    groups: tuple[Any, ...],
-    n: int,
-    q: tuple[float, ...],
-    grid: Grid,
-    epsilon: float,
-    level: float | None,
-    missing: str,
+    groups: tuple[Any, ...], n: int, q: tuple[float, ...], grid: Grid, epsilon: float, level: float | None, missing: str
 ) -> GroupQuantilesPlan:
     """Return the plan of the sizes of declared groups and of the points that are chosen in each.
 
@@ -213,9 +205,7 @@ def group_quantiles_plan(
     scale = max(quotient_up(4, (1 - share) * epsilon * (1 - 2.0**-50)), LEAST_SCALE)
     each = _points_of_each(n / len(groups), q, scale / 2, level, grid.declared)
     nested_reach(scale, each, grid.points)  # refuses a scale that is too wide
-    words = (
-        "{size} of {candidates:,} points, exponential mechanism of scale {scale:.6g} in half rows of a group"
-    )
+    words = "{size} of {candidates:,} points, exponential mechanism of scale {scale:.6g} in half rows of a group"
     stages = (
         Stage(ROWS, "laplace", len(groups), 1.0, 2, rows),
         Choice(POINTS, each * len(groups), 4, scale, grid.points, words=words),
@@ -224,13 +214,7 @@ def group_quantiles_plan(
 
 
 def found_quantiles_plan(
-    count: Stage,
-    threshold: float,
-    n: int,
-    q: tuple[float, ...],
-    grid: Grid,
-    epsilon: float,
-    level: float | None,
+    count: Stage, threshold: float, n: int, q: tuple[float, ...], grid: Grid, epsilon: float, level: float | None
 ) -> GroupQuantilesPlan:
     """Return the plan of the points of groups that were found by their noisy counts of rows.
 
@@ -289,9 +273,7 @@ def _found_aims(plan: GroupQuantilesPlan, anchor: int, threshold: float) -> Aims
     # interval that holds given that the group was found.
     size, level, targets = plan.each, plan.confidence_level, list[Target]()
     # Rounding must not put the count below the threshold.
-    counts = FoundCounts(
-        np.array([max(float(anchor), threshold + 0.5)]), NormalNoise(plan.count_std), threshold
-    )
+    counts = FoundCounts(np.array([max(float(anchor), threshold + 0.5)]), NormalNoise(plan.count_std), threshold)
     low, high = counts.limits(_COUNT_TAIL * (1 - (level or 0.5)) / 2)
     few, most = max(math.floor(low[0]), 2), max(min(math.ceil(high[0]), plan.n_samples), 2)
     for of, q in enumerate(plan.q):
@@ -311,9 +293,7 @@ def _found_aims(plan: GroupQuantilesPlan, anchor: int, threshold: float) -> Aims
     return _settle(plan, targets, few, anchor, [anchor // 2 - few // 2] * len(plan.q))
 
 
-def _settle(
-    plan: GroupQuantilesPlan, targets: list[Target], few: int, anchor: int, changes: list[int]
-) -> Aims:
+def _settle(plan: GroupQuantilesPlan, targets: list[Target], few: int, anchor: int, changes: list[int]) -> Aims:
     """Return the targets for ``few`` rows that the bounds do not draw to them, with their ranks for the anchor.
 
     ``changes`` of the ranks of each quantile lead from few rows to the anchor.
@@ -378,17 +358,14 @@ def release_group_points(places: Any, plan: GroupQuantilesPlan, session: Session
     choose_group_points(places, session.add(ROWS, np.array([own.size for own in places])), plan, session)
 
 
-def choose_group_points(
-    places: Any, counts: Any, plan: GroupQuantilesPlan, session: Session, each: int = 1
-) -> None:
+def choose_group_points(places: Any, counts: Any, plan: GroupQuantilesPlan, session: Session, each: int = 1) -> None:
     """Choose the points of a plan after the sizes of the groups. The plan is about ``each`` rows at a time."""
     counted = as_int64(np.clip(np.rint(counts), 2 * each, plan.n_samples))
     parts = []
     for own, count in zip(places, np.moveaxis(counted, -1, 0), strict=True):
         anchors, case = np.unique(count, return_inverse=True)
         cases = [
-            group_windows(own, plan.aim(anchor, each), anchor, plan.grid.steps, each)
-            for anchor in anchors.tolist()
+            group_windows(own, plan.aim(anchor, each), anchor, plan.grid.steps, each) for anchor in anchors.tolist()
         ]
         parts.append(Part(cases, case.reshape(-1)))
     session.choose(POINTS, parts)

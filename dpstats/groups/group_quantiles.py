@@ -33,10 +33,7 @@ from dpstats.lattice.rounding import rows_that_count
 from dpstats.mechanisms.unknown_bounds import plan_with_bounds, wants_bounds
 from dpstats.quantiles.grid import OneColumn, check_grid, check_sizes
 from dpstats.quantiles.quantile import check_fractions
-from dpstats.quantiles.quantile_plan import (
-    REGULAR,
-    TIED,
-)
+from dpstats.quantiles.quantile_plan import REGULAR, TIED
 from dpstats.release.estimator import fitted, parameters
 from dpstats.release.session import Released, Session
 
@@ -262,10 +259,7 @@ class GroupQuantiles(OneColumn[GroupQuantilesPlan]):
             facts=[
                 *self._first_facts(),
                 ("Rows of groups", f"{sizes} (noise: sd {self.counts_noise_std_:.3g})"),
-                (
-                    "Error of a rank",
-                    f"sd {plan.rank_error:.3g} {self.privacy_.units}, if rows are evenly spaced",
-                ),
+                ("Error of a rank", f"sd {plan.rank_error:.3g} {self.privacy_.units}, if rows are evenly spaced"),
             ],
             notes=self._notes(),
             exact=plan.grid.declared,
@@ -302,9 +296,7 @@ class GroupQuantiles(OneColumn[GroupQuantilesPlan]):
         """
         self._fitted()
         if self.plan_.grid.low < 0:
-            raise refuse(
-                "bounds", given=self.bounds, allowed="0 or more for a ratio", remedy="Use difference."
-            )
+            raise refuse("bounds", given=self.bounds, allowed="0 or more for a ratio", remedy="Use difference.")
         return self._compare([self._pair(a, b)], "ratio", "/")
 
     def pairwise(self, reference: Any = None) -> Differences:
@@ -330,9 +322,7 @@ class GroupQuantiles(OneColumn[GroupQuantilesPlan]):
             raise refuse("b", given=b, allowed="another group than a")
         return i, j
 
-    def _compare(
-        self, pairs: list[tuple[int, int]], what: str = "difference", sign: str = "-"
-    ) -> Differences:
+    def _compare(self, pairs: list[tuple[int, int]], what: str = "difference", sign: str = "-") -> Differences:
         """Return the differences of the quantiles of some pairs of groups, or their ratios."""
         plan, kind, count = self.plan_, self._kind[0], len(self.plan_.q)
         places = np.array(pairs).T
@@ -373,9 +363,7 @@ class GroupQuantiles(OneColumn[GroupQuantilesPlan]):
         estimates = self.estimates()
         if self.quantile_.ndim == 1 or len(self.plan_.q) < 3:
             return estimates.plot(ax, confidence_level, **style)
-        interval = (
-            None if self.plan_.confidence_level is None else estimates.confidence_interval(confidence_level)
-        )
+        interval = None if self.plan_.confidence_level is None else estimates.confidence_interval(confidence_level)
         limits = None if interval is None else (interval.low, interval.high)
         names = [str(group) for group in self.groups_]
         found = draw_boxes(names, self.quantile_, limits, ax=ax, **style)
@@ -395,11 +383,7 @@ class GroupQuantiles(OneColumn[GroupQuantilesPlan]):
             notes += self._assumptions()
             notes.append("Intervals are not simultaneous.")
         notes += empty_groups_note(
-            [
-                g
-                for g, rows in zip(self.groups_, self.counts_, strict=True)
-                if rows < 2 * self.counts_noise_std_
-            ]
+            [g for g, rows in zip(self.groups_, self.counts_, strict=True) if rows < 2 * self.counts_noise_std_]
         )
         notes.append(f"{LEFT_OUT} Group sizes are private estimates.")
         return notes

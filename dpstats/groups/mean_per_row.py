@@ -264,9 +264,7 @@ class MeanPerRow(RatioEstimator[MeanPerRowPlan]):
             record_size(self, self.rows_, noise.rows.scale(most))
         self.mean_ = self._known_means()
         rows = max(self.rows_, self.rows_noise_std_)
-        self.noise_std_ = plan.mean_noise(rows) * np.sqrt(
-            1 + (ratio.estimate * noise.count / noise.total) ** 2
-        )
+        self.noise_std_ = plan.mean_noise(rows) * np.sqrt(1 + (ratio.estimate * noise.count / noise.total) ** 2)
 
     def _estimand(self) -> str:
         word, most = self.privacy_.unit, self.plan_.totals.max_rows
@@ -288,10 +286,7 @@ class MeanPerRow(RatioEstimator[MeanPerRowPlan]):
             ("Estimator", type(self).__name__),
             (f"Of each {word}", f"at most {self.plan_.totals.max_rows} rows"),
             sizes,
-            (
-                "Rows",
-                f"{significant(self.rows_, self.rows_noise_std_)} (noise sd {self.rows_noise_std_:.3g})",
-            ),
+            ("Rows", f"{significant(self.rows_, self.rows_noise_std_)} (noise sd {self.rows_noise_std_:.3g})"),
             *privacy_facts(self),
             ("Noise", "Gaussian, exact curve" if self.privacy_.delta else "Laplace"),
         ]

@@ -120,9 +120,7 @@ class GroupMeansPlan(RatioPlan[GaussianTotals | LaplaceTotals]):
         """
         center, noise = self.lattice.center, self.totals_noise
         off = 0.0 if means is None else (np.asarray(means) - center) / self.half
-        return np.asarray(
-            self.half * np.hypot(noise.total, noise.count * off) / check_real("n_rows", n_rows, above=0)
-        )
+        return np.asarray(self.half * np.hypot(noise.total, noise.count * off) / check_real("n_rows", n_rows, above=0))
 
     def least_std(self, n_rows: float) -> NDArray[np.float64]:
         """Return the least standard deviation of a group of ``n_rows`` rows that noise does not hide.
@@ -152,9 +150,7 @@ class GroupMeansPlan(RatioPlan[GaussianTotals | LaplaceTotals]):
             return [f"a group of {_EXAMPLE} {units}: {self.describe_noise(_EXAMPLE)}"]
         each = self.n_planned / len(self.groups)
         enough = 2 * self.totals_noise.count
-        least = ", ".join(f"{value:.3g}" for value in self.least_std(each)[:6]) + ", ..." * (
-            self.n_features > 6
-        )
+        least = ", ".join(f"{value:.3g}" for value in self.least_std(each)[:6]) + ", ..." * (self.n_features > 6)
         found = [
             f"a group of n/{len(self.groups)} = {each:.6g} {units}: {self.describe_noise(each)}",
             f"noise hides standard deviations there below about {least}, and Hedges' g with them",
@@ -388,15 +384,7 @@ def discovered_means_plan(
         else:
             stage = count_discovery(TOTALS, COUNTS, target, bits, totals.integers(), COUNTS_SHARE)
         return DiscoveredMeansPlan(
-            (stage,),
-            target,
-            n,
-            d,
-            groups=(),
-            region=region,
-            lattice=lattice,
-            totals=totals,
-            missing=missing,
+            (stage,), target, n, d, groups=(), region=region, lattice=lattice, totals=totals, missing=missing
         )
 
     return smaller_of(
@@ -417,9 +405,7 @@ def labeled_totals(table: Table, plan: DiscoveredMeansPlan) -> tuple[list[Any], 
     codes = np.fromiter((code.get(label, -1) for label in labels), dtype=np.int64, count=len(labels))
     totals = plan.make_totals(len(found))
     sums = group_sums(table.X, codes, plan.lattice, totals, plan.missing)
-    by_group = {
-        name: each.reshape(len(found), each.size // max(len(found), 1)) for name, each in sums.items()
-    }
+    by_group = {name: each.reshape(len(found), each.size // max(len(found), 1)) for name, each in sums.items()}
     if plan.has_separate_counts:
         # The three numbers of an entry add up to one row.
         by_group[COUNTS] = sum(by_group[name][:, :1] for name in (FIRST, MIDDLE, LAST))  # type: ignore[assignment]

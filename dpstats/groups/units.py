@@ -178,9 +178,7 @@ def _order(key: Any) -> tuple[str, Any]:
 
 def _choose_rows(own: NDArray[np.int64], columns: Sequence[Sequence[Any]], most: int) -> NDArray[np.int64]:
     """Return the kept rows of a unit: the rows with the smallest hashes of their entries."""
-    hashes = [
-        hashlib.sha256(repr([key_of(values[row]) for values in columns]).encode()).digest() for row in own
-    ]
+    hashes = [hashlib.sha256(repr([key_of(values[row]) for values in columns]).encode()).digest() for row in own]
     chosen = sorted(range(len(own)), key=hashes.__getitem__)[:most]
     return np.asarray(own[np.sort(chosen)])
 
@@ -189,11 +187,7 @@ def _check_how(how: Any) -> None:
     allowed = ", ".join(map(repr, _KINDS))
     if not isinstance(how, Mapping) or not how:
         got = "no column" if isinstance(how, Mapping) else type(how).__name__
-        raise refuse(
-            "how",
-            got=got,
-            allowed=f"a mapping {{column: one of {allowed}}}",
-        )
+        raise refuse("how", got=got, allowed=f"a mapping {{column: one of {allowed}}}")
     for kind in how.values():
         if not isinstance(kind, str) or kind not in _KINDS:
             # Not the column: if a private mapping is given by mistake, its keys are entries.
@@ -263,13 +257,7 @@ _KINDS: dict[str, Callable[[Any, list[NDArray[np.int64]]], Any]] = {
 
 Steps = NDArray[np.int64]
 TOTALS = "totals of the units"
-ROWS, SUMS, SQUARES, ROWS_SQUARED, PRODUCTS = (
-    "rows",
-    "sums",
-    "squared sums",
-    "squared rows",
-    "rows times sums",
-)
+ROWS, SUMS, SQUARES, ROWS_SQUARED, PRODUCTS = ("rows", "sums", "squared sums", "squared rows", "rows times sums")
 COUNT_WEIGHT, SQUARE_WEIGHT, SPREAD_WEIGHT = 1.5, 0.7, 0.5
 """Free: a^2 + w^2 + v^2 <= 3 and w^2 + v^2 <= 2."""
 PRODUCT_WEIGHT = 0.25
@@ -339,8 +327,7 @@ class UnitTotals:
     def ratio(self, released: Any, noise: Noise) -> Ratio:
         """Return the ratios of the released totals that estimate the means, of shape (..., n_features)."""
         T, N, Q, X, R = (
-            np.asarray(released[name], dtype=np.float64)
-            for name in (SUMS, ROWS, SQUARES, PRODUCTS, ROWS_SQUARED)
+            np.asarray(released[name], dtype=np.float64) for name in (SUMS, ROWS, SQUARES, PRODUCTS, ROWS_SQUARED)
         )
         return Ratio(T, N, Q, X, R, noise, counts=False)
 
@@ -405,8 +392,7 @@ class LaplaceUnitTotals:
     def ratio(self, released: Any, noise: Noise) -> Ratio:
         """Return the ratios of the released totals that estimate the means, of shape (..., n_features)."""
         low, high, first, between, last = (
-            np.asarray(released[name], dtype=np.float64)
-            for name in (LOW, HIGH, LOW_SQUARED, BETWEEN, HIGH_SQUARED)
+            np.asarray(released[name], dtype=np.float64) for name in (LOW, HIGH, LOW_SQUARED, BETWEEN, HIGH_SQUARED)
         )
         # Every column counts the same rows.
         R = (first + between + last).mean(axis=-1, keepdims=True)
@@ -436,14 +422,10 @@ def unit_sums(
     ends = np.cumsum(counts)
     for unit in np.flatnonzero(counts > totals.max_rows):
         rows = order[ends[unit] - counts[unit] : ends[unit]]
-        hashes = [
-            hashlib.sha256(np.ascontiguousarray(steps[row], dtype="<i8").tobytes()).digest() for row in rows
-        ]
+        hashes = [hashlib.sha256(np.ascontiguousarray(steps[row], dtype="<i8").tobytes()).digest() for row in rows]
         inside[rows[sorted(range(len(rows)), key=hashes.__getitem__)[totals.max_rows :]]] = False
     own, steps = own[inside], steps[inside]
     # At most 2^30 a unit: exact as floats.
-    sums = np.stack(
-        [as_int64(np.bincount(own, weights=column, minlength=n_units)) for column in steps.T], axis=1
-    )
+    sums = np.stack([as_int64(np.bincount(own, weights=column, minlength=n_units)) for column in steps.T], axis=1)
     found = totals.contribute(sums, as_int64(np.bincount(own, minlength=n_units)))
     return {name: values.sum(axis=0) for name, values in found.items()}

@@ -5,11 +5,7 @@ from dpstats.identity.by_extension import LipschitzExtensionTest
 from dpstats.identity.by_filtering import FilteringTest
 from dpstats.identity.by_row_distance import RowDistanceTest, identity_test
 from dpstats.identity.by_spatial_sign import SpatialSignTest
-from dpstats.identity.lipschitz_extensions import (
-    exact_inner_product_extension,
-    inner_product_constant,
-    l1_extension,
-)
+from dpstats.identity.lipschitz_extensions import exact_inner_product_extension, inner_product_constant, l1_extension
 from dpstats.identity.row_distance_statistic import row_distance
 from dpstats.identity.whitening import sign_reduction
 

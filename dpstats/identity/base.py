@@ -233,12 +233,7 @@ class InvertedTest(CalibratedTest):
     result_: TestResult
 
     def estimate_distance(
-        self,
-        confidence_level: float = 0.95,
-        *,
-        direction: Any = "dense",
-        n_simulations: int = 1000,
-        n_points: int = 20,
+        self, confidence_level: float = 0.95, *, direction: Any = "dense", n_simulations: int = 1000, n_points: int = 20
     ) -> Estimates:
         """Return an estimate of the distance between the mean and the null mean, with intervals and tests.
 
@@ -325,9 +320,7 @@ class InvertedTest(CalibratedTest):
             1 - ``confidence_level``, noise makes the statistic unlikely under every distance. The confidence set is
             then empty, the interval is the whole range, and its ``estimand`` states this.
         """
-        found = self.estimate_distance(
-            confidence_level, direction=direction, n_simulations=n_simulations, n_points=0
-        )
+        found = self.estimate_distance(confidence_level, direction=direction, n_simulations=n_simulations, n_points=0)
         return found.confidence_interval(confidence_level)
 
     def _simulate_errors(
@@ -337,9 +330,7 @@ class InvertedTest(CalibratedTest):
         from tqdm import tqdm
 
         limit = min(farthest, LARGEST_DISTANCE)
-        with tqdm(
-            desc="distance interval", unit=" datasets", disable=not check_flag("progress", self.progress)
-        ) as bar:
+        with tqdm(desc="distance interval", unit=" datasets", disable=not check_flag("progress", self.progress)) as bar:
             known: dict[float, float] = {}
 
             @cache
@@ -367,9 +358,7 @@ class InvertedTest(CalibratedTest):
         return SimulatedDistances(np.array(min(middle[1], farthest)), distances, curve, size, farthest)
 
 
-def crossing(
-    curve: Callable[[float, int], float], target: float, farthest: float, size: int
-) -> tuple[float, float]:
+def crossing(curve: Callable[[float, int], float], target: float, farthest: float, size: int) -> tuple[float, float]:
     """Return distances on both sides of the point where an increasing curve reaches ``target``.
 
     The result is (0, 0) if the curve starts above the target, and (inf, inf) if it never reaches it.

@@ -227,9 +227,7 @@ class ExtensionTest(PrivateTest):
         values = plan.design.extend(X, plan)
         return {stage.name: values[[t]] for t, stage in enumerate(plan.stages)}
 
-    def _draw(
-        self, plan: IdentityPlan, size: int, generator: np.random.Generator, shift: Any
-    ) -> NDArray[Any]:
+    def _draw(self, plan: IdentityPlan, size: int, generator: np.random.Generator, shift: Any) -> NDArray[Any]:
         return np.asarray(plan.design.draw(plan, size, generator, shift))
 
     def _printed_threshold(self, design: SumDesign | InnerProductDesign, n: int, d: int) -> float:

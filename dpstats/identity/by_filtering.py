@@ -75,9 +75,7 @@ class FilteringConstants:
     statistic_scale: float
 
 
-def filtering_constants(
-    n: int, d: int, epsilon: float, delta: float, calibration: str = "exact"
-) -> FilteringConstants:
+def filtering_constants(n: int, d: int, epsilon: float, delta: float, calibration: str = "exact") -> FilteringConstants:
     """Return the constants of algorithm 9.3.3 for a *total* guarantee of (epsilon, delta).
 
     Parameters
@@ -207,13 +205,10 @@ class FilteringPlan(IdentityPlan):
         n, d, total = self.n_samples, self.n_features, self.target
         # The larger noise first: where its lattice is too fine for 64 bits, so is the other's.
         proved = any(
-            self.design == _design_of(n, d, total.epsilon, total.delta, noise)
-            for noise in ("textbook", "exact")
+            self.design == _design_of(n, d, total.epsilon, total.delta, noise) for noise in ("textbook", "exact")
         )
         if not proved or self.stages != _stages_of(self.design, n, d):
-            raise DPStatsError(
-                f"the stages must be the proved split of {total}, got others. This is a defect"
-            )
+            raise DPStatsError(f"the stages must be the proved split of {total}, got others. This is a defect")
         return (Approximate(self.target.epsilon, self.target.delta, neighbors=self.target.neighbors),)
 
 
@@ -292,10 +287,7 @@ class FilteringTest(PrivateTest):
         noise = check_choice("noise", self.noise, ["exact", "textbook"])
         if self.delta == 0:
             raise refuse(
-                "delta",
-                given=self.delta,
-                allowed="greater than 0 for FilteringTest",
-                remedy="Its noise is Gaussian.",
+                "delta", given=self.delta, allowed="greater than 0 for FilteringTest", remedy="Its noise is Gaussian."
             )
         return _design_of(n, d, self.epsilon, self.delta, noise)
 

@@ -217,10 +217,7 @@ class RowDistanceTest(PrivateTest):
         else:
             steps, largest = 2.0**STEP_BITS, LARGEST_STEP
         slack = 1.0 if signs else SLACK
-        rho, a0 = (
-            round(self._clip(reference) * steps**2 * math.sqrt(d)),
-            round(slack * steps**2 * math.sqrt(n * d)),
-        )
+        rho, a0 = (round(self._clip(reference) * steps**2 * math.sqrt(d)), round(slack * steps**2 * math.sqrt(n * d)))
         if reference.uniform_signs:
             # The null variance of a coordinate on the grid, in steps squared; signs have variance 1.
             variance = steps**2
@@ -282,9 +279,7 @@ class RowDistanceTest(PrivateTest):
             steps[piece] = _steps(Z, design)
         return {_DISTANCE: np.array([_distance(steps, plan) * _STEPS_OF_A_ROW])}
 
-    def _draw(
-        self, plan: IdentityPlan, size: int, generator: np.random.Generator, shift: Any
-    ) -> NDArray[np.int64]:
+    def _draw(self, plan: IdentityPlan, size: int, generator: np.random.Generator, shift: Any) -> NDArray[np.int64]:
         design: RowDistanceDesign = plan.design
         if _flips_signs(plan.n_samples, design) and not np.any(shift):
             # The null is symmetric: its rows times independent signs are rows of the null. So the datasets of a block
@@ -302,9 +297,7 @@ class RowDistanceTest(PrivateTest):
 
     def _rate(self, distance: float, d: int) -> float:
         a, e = distance, self._strength()
-        return float(
-            math.sqrt(d) / a**2 + d ** (1 / 3) / (a ** (4 / 3) * e ** (2 / 3)) + (d**0.25 + 1) / (a * e)
-        )
+        return float(math.sqrt(d) / a**2 + d ** (1 / 3) / (a ** (4 / 3) * e ** (2 / 3)) + (d**0.25 + 1) / (a * e))
 
     def _seconds(self, n: int, d: int, design: RowDistanceDesign) -> float:
         return 2e-4 + 1e-8 * n * d + n * n * (5e-10 + 2e-11 * d)
@@ -422,9 +415,7 @@ def identity_test(
     shape = source.size(Schema().resolve(source.names))
     if shape is None:
         raise refuse_data(
-            "X",
-            allowed="a table in memory, whose number of rows chooses the test",
-            remedy="Or fit a test itself.",
+            "X", allowed="a table in memory, whose number of rows chooses the test", remedy="Or fit a test itself."
         )
     test = automatic_test(*shape, check_real("epsilon", epsilon, above=0))(
         mean=mean,

@@ -245,9 +245,7 @@ class SpatialSignTest(PrivateTest):
         if self.radius is not None:
             return spatial_sign_lattice(n, d, check_real("radius", self.radius, above=0))
         if reference.signs_mean is None:
-            return spatial_sign_lattice(
-                n, d, default_radius(n, d, check_real("epsilon", self.epsilon, above=0))
-            )
+            return spatial_sign_lattice(n, d, default_radius(n, d, check_real("epsilon", self.epsilon, above=0)))
         # Do not project signs: the projections of unequal signs would not have mean zero.
         return SignBox.build(reference)
 
@@ -273,9 +271,7 @@ class SpatialSignTest(PrivateTest):
             )
         return {_NORM: np.array([integer_norm(sums)])}
 
-    def _draw(
-        self, plan: IdentityPlan, size: int, generator: np.random.Generator, shift: Any
-    ) -> NDArray[np.int64]:
+    def _draw(self, plan: IdentityPlan, size: int, generator: np.random.Generator, shift: Any) -> NDArray[np.int64]:
         design: BallLattice | SignBox = plan.design
         reference, n = plan.reference, plan.n_samples
         if isinstance(design, SignBox):

@@ -252,12 +252,7 @@ def simulate_blocks(
     # other.
     with one_blas_thread(), parallel_config(backend="threading"):
         parts = run_blocks(
-            simulate,
-            blocks,
-            random_state=seed,
-            n_jobs=check_jobs(n_jobs),
-            progress=progress,
-            description=description,
+            simulate, blocks, random_state=seed, n_jobs=check_jobs(n_jobs), progress=progress, description=description
         )
     return np.concatenate(parts)
 
@@ -349,9 +344,7 @@ class IdentityPlan(ReleasePlan):
                 f"the first calibration for these sizes takes about {self.calibration_seconds:,.0f} s of processor time"
             )
         if not math.isnan(self.attainable_power):
-            notes.append(
-                f"largest attainable power: {self.attainable_power:.3f}, against a mean that is far away"
-            )
+            notes.append(f"largest attainable power: {self.attainable_power:.3f}, against a mean that is far away")
         return notes
 
     @property
@@ -416,9 +409,7 @@ class CalibratedTest(PrivateEstimator[IdentityPlan], ABC):
     def _stages(self, design: Any, n: int, d: int) -> tuple[AnyStage, ...]:
         """Return the stages of the release."""
 
-    def _draw(
-        self, plan: IdentityPlan, size: int, generator: np.random.Generator, shift: Any
-    ) -> NDArray[Any]:
+    def _draw(self, plan: IdentityPlan, size: int, generator: np.random.Generator, shift: Any) -> NDArray[Any]:
         """Return the exact integers, (size, stages), of simulated data with whitened mean ``shift``."""
         raise TypeError(f"{type(self).__name__} does not define _draw")
 
@@ -578,8 +569,5 @@ class CalibratedTest(PrivateEstimator[IdentityPlan], ABC):
         # Use a separate stream, and the same one for every shift, so that power curves are smooth and reproducible.
         seed = np.random.default_rng([PUBLIC_SEED, 1, plan.n_samples, plan.n_features])
         return simulate_blocks(
-            size,
-            lambda count, generator: self._simulate(plan, count, generator, shift),
-            seed,
-            self.n_jobs,
+            size, lambda count, generator: self._simulate(plan, count, generator, shift), seed, self.n_jobs
         )

@@ -318,10 +318,7 @@ def exact_inner_product_extension(X: Any, Delta: float, constant: float, method:
         raise refuse("method", given=method, allowed=f"'milp' for the many count vectors of n = {n}, d = {d}")
     if method == "milp" and (patterns > MAX_PATTERNS or (n + 1) ** d > MAX_SUMS):
         raise refuse(
-            "X",
-            got=f"n = {n}, d = {d}",
-            allowed="small for the exact extension",
-            remedy="Use inner_product_surrogate.",
+            "X", got=f"n = {n}, d = {d}", allowed="small for the exact extension", remedy="Use inner_product_surrogate."
         )
     P = _patterns(d)
     counts = as_int64(np.bincount((X > 0) @ (2 ** np.arange(d)[::-1]), minlength=patterns))
@@ -330,9 +327,7 @@ def exact_inner_product_extension(X: Any, Delta: float, constant: float, method:
     else:
         best = _by_programs(P, counts, Delta, constant)
     if not math.isfinite(best):
-        raise refuse(
-            "Delta", given=Delta, allowed=f"larger: no {n} x {d} sign dataset has all |<x_j, S>| <= Delta"
-        )
+        raise refuse("Delta", given=Delta, allowed=f"larger: no {n} x {d} sign dataset has all |<x_j, S>| <= Delta")
     return float(best - n * d)
 
 

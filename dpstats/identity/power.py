@@ -91,10 +91,7 @@ class Workload:
         return self
 
     def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
         self._bar.close()
 
@@ -266,9 +263,7 @@ class PlannedTest(CalibratedTest):
             while not reached:
                 if high > LARGEST_N // 2:
                     raise refuse(
-                        "distance",
-                        given=distance,
-                        allowed=f"larger: it has less than power {power:g} at any n",
+                        "distance", given=distance, allowed=f"larger: it has less than power {power:g} at any n"
                     )
                 high *= 2
                 reached = enough(high)

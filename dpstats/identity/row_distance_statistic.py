@@ -218,11 +218,7 @@ def row_sums(
 
 
 def _sum_tiles(
-    X: NDArray[Any],
-    clip: int,
-    centering: Centering | None,
-    tiles: Iterator[tuple[slice, slice]],
-    S: NDArray[Any],
+    X: NDArray[Any], clip: int, centering: Centering | None, tiles: Iterator[tuple[slice, slice]], S: NDArray[Any]
 ) -> NDArray[np.int64]:
     """Return the contribution of some tiles of G, and of their mirror images, to G times the columns of ``S``."""
     n = len(X)
@@ -259,12 +255,7 @@ def row_statistic_f0(row_sums: NDArray[np.int64], a0: int) -> int:
 
 
 def distance_of_row_sums(
-    row_sums: NDArray[np.int64],
-    rho: int,
-    a0: int,
-    tau0: float,
-    *,
-    window: tuple[int, int] | None = None,
+    row_sums: NDArray[np.int64], rho: int, a0: int, tau0: float, *, window: tuple[int, int] | None = None
 ) -> int:
     """Return the row distance D from the row sums, in O(n log n); see `row_distance`.
 
@@ -286,9 +277,7 @@ def distance_of_row_sums(
             "rho, a0 and tau0 must be small enough for exact 64-bit arithmetic at this number of rows"
         )
     if n and not others * low <= r[0] <= r[-1] <= others * high:
-        raise refuse_data(
-            "row_sums", allowed=f"sums of n - 1 products between {low} and {high}, as row_sums returns"
-        )
+        raise refuse_data("row_sums", allowed=f"sums of n - 1 products between {low} and {high}, as row_sums returns")
     k = np.arange(n + 1, dtype=np.int64)
     top = np.concatenate([[0], np.cumsum(np.maximum(r[::-1], 0))])
     lowest = np.concatenate([[0], np.cumsum(r)])
@@ -334,9 +323,7 @@ def _dtype(product: int, clip: int) -> Any:
     if largest < _EXACT_FLOAT64:
         return np.float64
     raise refuse_data(
-        "X",
-        allowed="small enough for exact arithmetic",
-        remedy="Its entries squared, times d, must be below 2^53.",
+        "X", allowed="small enough for exact arithmetic", remedy="Its entries squared, times d, must be below 2^53."
     )
 
 
@@ -431,9 +418,7 @@ class RowCentering:
         c.
     """
 
-    def __init__(
-        self, high: NDArray[np.int64], low: NDArray[np.int64], up: NDArray[np.float64], clip: int
-    ) -> None:
+    def __init__(self, high: NDArray[np.int64], low: NDArray[np.int64], up: NDArray[np.float64], clip: int) -> None:
         self._high, self._low, self._up, self._clip = high, low, up, clip
         self._table: NDArray[np.int64] | None = None
         if high.size <= _TABLED_COLUMNS:
@@ -510,9 +495,7 @@ class RowCentering:
         return G.ravel()[order], weights.ravel()[order] / weights.sum()
 
 
-def row_centering(
-    high: NDArray[np.int64], low: NDArray[np.int64], up: NDArray[np.float64], clip: int
-) -> RowCentering:
+def row_centering(high: NDArray[np.int64], low: NDArray[np.int64], up: NDArray[np.float64], clip: int) -> RowCentering:
     """Return the `RowCentering` of a null. It is cached, because its tables take up to a second."""
     return _row_centering(high.tobytes(), low.tobytes(), up.tobytes(), clip)
 
@@ -575,18 +558,13 @@ class _Nodes:
         for h, lo, p in zip(high.tolist(), low.tolist(), up.tolist(), strict=True):
             products, chances = (h * h, h * lo, lo * lo), (p * p, 2 * p * (1 - p), (1 - p) ** 2)
             transform *= sum(
-                chance * np.exp(1j * self.places * product)
-                for chance, product in zip(chances, products, strict=True)
+                chance * np.exp(1j * self.places * product) for chance, product in zip(chances, products, strict=True)
             )
         return float(transform.imag @ self.weights)
 
 
 def _factor_tables(
-    high: NDArray[np.int64],
-    low: NDArray[np.int64],
-    up: NDArray[np.float64],
-    places: NDArray[np.float64],
-    group: int,
+    high: NDArray[np.int64], low: NDArray[np.int64], up: NDArray[np.float64], places: NDArray[np.float64], group: int
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Return real and imaginary parts of E exp(it<x, y>) over a group of columns, for each of its 2^group rows.
 
@@ -598,8 +576,6 @@ def _factor_tables(
     codes = np.arange(2**group)
     for j in range(d):
         h, lo, p = int(high[j]), int(low[j]), float(up[j])
-        pair = np.stack(
-            [p * np.exp(1j * places * x * h) + (1 - p) * np.exp(1j * places * x * lo) for x in (lo, h)]
-        )
+        pair = np.stack([p * np.exp(1j * places * x * h) + (1 - p) * np.exp(1j * places * x * lo) for x in (lo, h)])
         tables[j // group] *= pair[(codes >> (j % group)) & 1]
     return np.ascontiguousarray(tables.real), np.ascontiguousarray(tables.imag)

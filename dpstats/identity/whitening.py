@@ -58,9 +58,7 @@ class Reference:
         if null == "normal":
             return cls(n_features, center, _whitener(cov, n_features))
         if cov is not None:
-            raise refuse(
-                "cov", given=cov, allowed="None with null='product'", remedy="Signs have variance 1 - mean^2."
-            )
+            raise refuse("cov", given=cov, allowed="None with null='product'", remedy="Signs have variance 1 - mean^2.")
         means = np.broadcast_to(center, (n_features,)).astype(np.float64)
         if np.any(np.abs(means) > 0.99):
             raise refuse("mean", allowed="between -0.99 and 0.99 in every column with null='product'")
@@ -131,13 +129,7 @@ class Reference:
         return self.whiten(X)
 
     def sums(
-        self,
-        n: int,
-        size: int,
-        generator: np.random.Generator,
-        shift: Any,
-        steps_per_unit: float,
-        largest: int,
+        self, n: int, size: int, generator: np.random.Generator, shift: Any, steps_per_unit: float, largest: int
     ) -> NDArray[np.int64]:
         """Return column sums of n rows rounded to a grid, for ``size`` datasets, from their exact distribution.
 
@@ -200,9 +192,7 @@ class Reference:
 # From normal rows to signs: the reduction of theorem 9.3.1
 
 
-def grid_law(
-    steps_per_unit: float, largest: int, shift: float = 0.0
-) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
+def grid_law(steps_per_unit: float, largest: int, shift: float = 0.0) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
     """Return the points of a grid and their probabilities for a rounded and clipped N(shift, 1)."""
     points = np.arange(-largest, largest + 1)
     edges = (points[:-1] + 0.5) / steps_per_unit - shift
@@ -305,9 +295,7 @@ def sign_reduction(X: Any, mean: Any = 0.0, cov: Any = None) -> NDArray[np.int8]
     if rows.dtype.itemsize > 8:
         rows = as_float64(rows)
     names = column_names(X)
-    reference = Reference.build(
-        by_name("mean", mean, names), by_name("cov", cov, names), "normal", rows.shape[1]
-    )
+    reference = Reference.build(by_name("mean", mean, names), by_name("cov", cov, names), "normal", rows.shape[1])
     result = np.empty(rows.shape, dtype=np.int8)
     for piece, Z in reference.blocks(rows, "error"):
         result[piece] = signs_of(Z)

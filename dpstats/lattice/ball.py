@@ -84,9 +84,7 @@ class NormedLattice(RowLattice):
     def _norm_error(self) -> float:
         """Return a bound on the relative error of a computed norm."""
 
-    def norm_sums(
-        self, X: Any, *, missing: str = "error", threads: int | None = None, block: int = BLOCK
-    ) -> NormSums:
+    def norm_sums(self, X: Any, *, missing: str = "error", threads: int | None = None, block: int = BLOCK) -> NormSums:
         """Return exact sums of the rows' lattice points, of their squared norms, and of who was outside.
 
         A row is outside if its norm, computed from its original floats, is beyond the radius. Parameters are
@@ -253,9 +251,7 @@ class BallLattice(NormedLattice):
     def n_counts(self) -> int:
         return 1
 
-    def joint_sensitivity(
-        self, norm: str, weights: Sequence[float], outside: float = 0.0, count: float = 0.0
-    ) -> float:
+    def joint_sensitivity(self, norm: str, weights: Sequence[float], outside: float = 0.0, count: float = 0.0) -> float:
         if norm == "l1" and tuple(weights) == (1.0,):
             return (self.sensitivity("l1") + outside * self.radius) * (1 + 1e-12)
         if norm != "l2" or weights[0] != 1 or len(weights) > 2:
@@ -400,9 +396,7 @@ class CrossLattice(BallLattice):
         # Two opposite corners, in either norm. The squares' sensitivity is the ball's: between two corners.
         return 2 * self.radius
 
-    def joint_sensitivity(
-        self, norm: str, weights: Sequence[float], outside: float = 0.0, count: float = 0.0
-    ) -> float:
+    def joint_sensitivity(self, norm: str, weights: Sequence[float], outside: float = 0.0, count: float = 0.0) -> float:
         return RowLattice.joint_sensitivity(self, norm, weights, outside, count)
 
     def free_squares(self, norm: str) -> None:

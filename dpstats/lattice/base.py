@@ -21,16 +21,7 @@ from numpy.typing import NDArray
 from dpstats.data.rows import Rows
 from dpstats.errors import DPStatsError, refuse, refuse_data
 from dpstats.lattice.rounding import SHIFT, Kernel, pattern
-from dpstats.lattice.sums import (
-    BLOCK,
-    Integers,
-    Moments,
-    Reading,
-    default_threads,
-    rounded,
-    summed_by,
-    sums_by_rows,
-)
+from dpstats.lattice.sums import BLOCK, Integers, Moments, Reading, default_threads, rounded, summed_by, sums_by_rows
 
 if TYPE_CHECKING:
     from dpstats.data.parameters import Columns
@@ -175,9 +166,7 @@ class RowLattice(ABC):
     def square_sensitivity(self, norm: str) -> int:
         """Return the largest distance of two rows of squares (see `sums`), in their steps."""
 
-    def joint_sensitivity(
-        self, norm: str, weights: Sequence[float], outside: float = 0.0, count: float = 0.0
-    ) -> float:
+    def joint_sensitivity(self, norm: str, weights: Sequence[float], outside: float = 0.0, count: float = 0.0) -> float:
         """Return the largest distance of two rows of weighted powers and counts (see `moments`), in steps.
 
         ``weights`` belong to the powers 1, 2, ...; the noise of a power is the noise of the sums divided by
@@ -241,21 +230,13 @@ class RowLattice(ABC):
         return rounded(self, X)
 
     def sums(
-        self,
-        X: Any,
-        *,
-        squares: bool = False,
-        missing: str = "error",
-        threads: int | None = None,
-        block: int = BLOCK,
+        self, X: Any, *, squares: bool = False, missing: str = "error", threads: int | None = None, block: int = BLOCK
     ) -> tuple[Integers, Integers | None]:
         """Return the exact column sums of the lattice points of the rows of ``X``, and optionally of their squares.
 
         See `moments`.
         """
-        found = self.moments(
-            X, powers=2 if squares else 1, missing=missing, threads=threads, block=block
-        ).powers
+        found = self.moments(X, powers=2 if squares else 1, missing=missing, threads=threads, block=block).powers
         return found[0], found[1] if squares else None
 
     def moments(
@@ -293,9 +274,7 @@ class RowLattice(ABC):
         threads = default_threads(X.size) if threads is None else threads
         return self._moments(X, Reading(powers, outside, missing, threads, block))
 
-    def row_moments(
-        self, rows: Rows, *, powers: int = 1, outside: bool = False, missing: str = "error"
-    ) -> Moments:
+    def row_moments(self, rows: Rows, *, powers: int = 1, outside: bool = False, missing: str = "error") -> Moments:
         """Return `moments` of private rows from any source, equal to the moments of the same rows in an array."""
         self._check_count(rows.shape[0])
         queried = None if missing == "drop" else self._query(rows, powers, outside, missing)

@@ -29,15 +29,7 @@ from dpstats.lattice.base import (
     free_weight,
 )
 from dpstats.lattice.rounding import SHIFT, BoxKernel, Groups, isqrt_up, not_finite, pattern
-from dpstats.lattice.sums import (
-    BLOCK,
-    Moments,
-    Reading,
-    default_threads,
-    stored_sums,
-    sums_by_columns,
-    sums_by_rows,
-)
+from dpstats.lattice.sums import BLOCK, Moments, Reading, default_threads, stored_sums, sums_by_columns, sums_by_rows
 
 if TYPE_CHECKING:
     from dpstats.data.parameters import Columns
@@ -67,9 +59,7 @@ def power_sums(
     """
     _, d = rows.shape
     columns = range(d)
-    given = [
-        np.broadcast_to(value, (d,)).tolist() for value in (shift, factor, offset, bound, largest, *ends)
-    ]
+    given = [np.broadcast_to(value, (d,)).tolist() for value in (shift, factor, offset, bound, largest, *ends)]
     entries = [rows.expression(j) for j in columns]
     numbers: list[int] = []
     # A statement of a hundred columns is slow to plan, and slower for twice as many.
@@ -77,9 +67,7 @@ def power_sums(
         steps: list[str] = []
         asked: list[str] = []
         some = zip(
-            entries[start : start + _COLUMNS],
-            *(value[start : start + _COLUMNS] for value in given),
-            strict=True,
+            entries[start : start + _COLUMNS], *(value[start : start + _COLUMNS] for value in given), strict=True
         )
         for place, (x, away, times, center, most, top, low, high) in enumerate(some):
             # Not isnan: DuckDB decides that by the statistics of a file, which leave out NaN.
@@ -199,9 +187,7 @@ class BoxLattice(RowLattice):
     def largest(self) -> Steps:
         return self.bound
 
-    def joint_sensitivity(
-        self, norm: str, weights: Sequence[float], outside: float = 0.0, count: float = 0.0
-    ) -> float:
+    def joint_sensitivity(self, norm: str, weights: Sequence[float], outside: float = 0.0, count: float = 0.0) -> float:
         bounds = self._bounds()
         moved = self._moved(box_movement, weights, norm)
         if count:
@@ -267,9 +253,7 @@ class BoxLattice(RowLattice):
             raise refuse("center", given=self.center, allowed="0 for a sparse table")
         return stored_sums(X, self, missing)
 
-    def sum_groups(
-        self, X: NDArray[Any], groups: Groups | None, *, missing: str, shares: bool = False
-    ) -> Moments:
+    def sum_groups(self, X: NDArray[Any], groups: Groups | None, *, missing: str, shares: bool = False) -> Moments:
         """Return the sums of the steps of each group and of their squares, or with ``shares`` of `end_shares`.
 
         A row whose code is -1 adds nothing. Without groups, the rows are one, and all of them add.
@@ -355,9 +339,7 @@ class BoxLattice(RowLattice):
         )
 
     def _is_scalar(self) -> bool:
-        return (
-            isinstance(self.center, float) and isinstance(self.spacing, float) and isinstance(self.bound, int)
-        )
+        return isinstance(self.center, float) and isinstance(self.spacing, float) and isinstance(self.bound, int)
 
     def _round_wide(self, rows: NDArray[Any], out: NDArray[np.float64], repeat: int) -> None:
         def tiled(value: Any) -> Any:

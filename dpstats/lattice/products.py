@@ -177,9 +177,7 @@ def map_items(work: Callable[[Item], Result], items: Sequence[Item], entries: in
     return [found for part in parts for found in part]
 
 
-def _run_threads(
-    work: Callable[[Sequence[Item]], Result], items: Sequence[Item], entries: int
-) -> list[Result]:
+def _run_threads(work: Callable[[Sequence[Item]], Result], items: Sequence[Item], entries: int) -> list[Result]:
     """Return the results of ``work`` for the items of each thread."""
 
     def quiet(some: Sequence[Item]) -> Result:

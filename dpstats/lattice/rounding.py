@@ -113,9 +113,7 @@ def finite_rows(X: Any) -> NDArray[np.bool_]:
             return np.asarray(np.isfinite(X).all(axis=1))
         stored = X.tocsr()
         complete = np.ones(stored.shape[0], dtype=bool)
-        complete[np.repeat(np.arange(len(complete)), np.diff(stored.indptr))[~np.isfinite(stored.data)]] = (
-            False
-        )
+        complete[np.repeat(np.arange(len(complete)), np.diff(stored.indptr))[~np.isfinite(stored.data)]] = False
         return complete
 
 
@@ -329,8 +327,7 @@ class BallKernel:
     def __call__(self, rows: Floats, groups: Groups | None = None) -> tuple[list[Integers], Floats]:
         n, d = rows.shape
         center, factor = (
-            np.array(np.broadcast_to(np.asarray(value, dtype=np.float64), (d,)))
-            for value in (self.center, self.factor)
+            np.array(np.broadcast_to(np.asarray(value, dtype=np.float64), (d,))) for value in (self.center, self.factor)
         )
         most = int(self.inside) ** 2 if self.inside >= 0 else -1
         first, second, norms = np.zeros(d, np.int64), np.zeros(d, np.int64), np.zeros(2, np.int64)
@@ -407,9 +404,7 @@ def add_box(
                     if gone or not abs(entries[j]) <= _LARGEST:
                         entries[j] = center[j]
         for j in range(width):
-            steps[j] = (
-                min(max(np.float64(entries[j] * scale[j] + shift[j]).view(np.int64), least), most) - zero
-            )
+            steps[j] = min(max(np.float64(entries[j] * scale[j] + shift[j]).view(np.int64), least), most) - zero
         if parts == 1:
             for j in range(width):
                 sums[0, g, j] += steps[j]

@@ -241,9 +241,7 @@ def rounded(row_map: RowMap, rows: NDArray[Any]) -> NDArray[np.int64]:
     return steps if extra is None else np.concatenate([steps, extra.T], axis=1)
 
 
-def sums_about(
-    rows: NDArray[np.float64], about_zero: RowMap, centers: NDArray[np.float64], powers: int
-) -> Integers:
+def sums_about(rows: NDArray[np.float64], about_zero: RowMap, centers: NDArray[np.float64], powers: int) -> Integers:
     """Return the column sums of a few finite rows about each of many centers: shape (powers, centers, d).
 
     The map about a center equals the map about 0 of the rows minus the center. Sums go up to the second

@@ -20,15 +20,7 @@ from dpstats.inference.multiple_testing import BONFERRONI
 from dpstats.inference.reports import SIMULATED
 from dpstats.inference.results import about_missing
 from dpstats.lattice import BallLattice, NormedLattice, NormSums
-from dpstats.means.adaptive_estimate import (
-    OUTSIDE,
-    SQUARED_NORMS,
-    SUMS,
-    AdaptiveMeanPlan,
-    Found,
-    Trail,
-    locate,
-)
+from dpstats.means.adaptive_estimate import OUTSIDE, SQUARED_NORMS, SUMS, AdaptiveMeanPlan, Found, Trail, locate
 from dpstats.means.adaptive_radii import TAILS, Staging, plan_following, plan_stages
 from dpstats.means.boxed_errors import Shape, biased_normal_quantile, in_range
 from dpstats.means.ellipsoids import Frame, PrivateRows, plan_rounds, read_rows, release_rows
@@ -434,13 +426,7 @@ class AdaptiveMean(ColumnEstimator[AdaptiveMeanPlan | WhitenedMeanPlan]):
             trail.add(session.add(stage.name, steps))
 
     def _steps(
-        self,
-        rows: Rows,
-        plan: AdaptiveMeanPlan,
-        t: int,
-        center: Numbers,
-        missing: str = "center",
-        scale: Any = 1.0,
+        self, rows: Rows, plan: AdaptiveMeanPlan, t: int, center: Numbers, missing: str = "center", scale: Any = 1.0
     ) -> Any:
         """Return the exact sums of stage t about a center, or about each of a batch of centers.
 

@@ -49,8 +49,7 @@ ASSUMPTIONS = {
 """The assumption about the rows that each value of ``tails`` makes, as text."""
 _OWN = "normal ones of the rows' own standard deviation"
 OWN_SPREAD = {
-    name: words.replace("normal ones of the stated standard deviation", _OWN)
-    for name, words in ASSUMPTIONS.items()
+    name: words.replace("normal ones of the stated standard deviation", _OWN) for name, words in ASSUMPTIONS.items()
 }
 """The assumptions if the balls follow the standard deviation of the rows."""
 
@@ -259,9 +258,7 @@ class AdaptiveMeanPlan(DeclaredBox, ReleasePlan):
         if not estimates:
             return middle
         if self.follows:
-            precisions = [
-                p / np.square(scale)[..., None] for p, scale in zip(self.precisions, scales, strict=False)
-            ]
+            precisions = [p / np.square(scale)[..., None] for p, scale in zip(self.precisions, scales, strict=False)]
             total = sum(p * (m - middle) for p, m in zip(precisions, estimates, strict=True))
             return np.asarray(middle + total / (sum(precisions) + self.prior))
         known = math.fsum(self.precisions[: len(estimates)])
@@ -349,8 +346,7 @@ def _resize(stage: Any, scale: float) -> Any:
     """Return a joint stage in the units of a ball that is ``scale`` times as large."""
     factors = {SUMS: scale, SQUARED_NORMS: scale**2, OUTSIDE: 1.0}
     blocks = tuple(
-        replace(block, spacing=frozen(np.asarray(block.spacing) * factors[block.name]))
-        for block in stage.blocks
+        replace(block, spacing=frozen(np.asarray(block.spacing) * factors[block.name])) for block in stage.blocks
     )
     return replace(stage, blocks=blocks)
 
@@ -448,9 +444,7 @@ class Found:
         if self.refuted:
             return safe
         rows, shift = plan.screen.unnoticed_at(self.average.variance)
-        unnoticed = (
-            f"fewer than {rows:,} clipped rows would not be noticed, and could move it by up to {shift:.2g}"
-        )
+        unnoticed = f"fewer than {rows:,} clipped rows would not be noticed, and could move it by up to {shift:.2g}"
         return {**safe, "tails": f"{mean}{plan.assumption}; {unnoticed} stated sd"}
 
     def errors(self, estimand: str, mean: Numbers) -> AdaptiveErrors:
@@ -641,9 +635,7 @@ def error_quantiles(plan: AdaptiveMeanPlan, located: Located, tail: Any, bias: A
     # Columns are often alike: each law is inverted once.
     laws = list(zip(tails, sampling, mixed, biases, strict=True))
     found = {
-        law: laplace_sum_quantile(law[0], law[1], np.array(law[2]), law[3])
-        if math.isfinite(law[3])
-        else math.inf
+        law: laplace_sum_quantile(law[0], law[1], np.array(law[2]), law[3]) if math.isfinite(law[3]) else math.inf
         for law in set(laws)
     }
     return np.array([found[law] for law in laws])

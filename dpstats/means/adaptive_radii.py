@@ -187,8 +187,7 @@ def _least(
 def bound_average(staging: Staging, noise: float, exponent: int) -> Known:
     """Return the bounds on the error of the average of planned stages."""
     shares, radii, slopes, biases, spreads = (
-        np.array(part)
-        for part in (staging.shares, staging.radii, staging.slopes, staging.biases, staging.spreads)
+        np.array(part) for part in (staging.shares, staging.radii, staging.slopes, staging.biases, staging.spreads)
     )
     precisions = slopes**2 * shares**exponent / (noise * radii**2)
     info = float(precisions.sum())
@@ -312,9 +311,7 @@ def _variance_curves(d: int) -> Curves:
     q = d * np.geomspace(1, 1e6, 160)
     constant = np.sqrt(d / q) / 4
     ones = np.ones_like(q)
-    return Curves(
-        q, constant, (np.sqrt(1 + 2 / d) - 1) * constant, np.zeros_like(q), np.zeros_like(q), ones, ones
-    )
+    return Curves(q, constant, (np.sqrt(1 + 2 / d) - 1) * constant, np.zeros_like(q), np.zeros_like(q), ones, ones)
 
 
 def _symmetric_curves(d: int, q: Numbers, u: Numbers) -> Curves:
@@ -335,9 +332,7 @@ def _subgaussian_curves(d: int, q: Numbers, u: Numbers) -> Curves:
     z = special.ndtri(1 - u / 2)
     # Raise the bound by more than the error of the sum over the grid, and by the part below its last u. That part,
     # int_0^u z ds, is at most u (z + 1/z).
-    constant = 1.005 * np.maximum(
-        _integrate_tail(z, u) - np.sqrt(q) * _integrate_tail(z / np.sqrt(q), u), 0.0
-    )
+    constant = 1.005 * np.maximum(_integrate_tail(z, u) - np.sqrt(q) * _integrate_tail(z / np.sqrt(q), u), 0.0)
     constant += u[-1] * (z[-1] + 1 / z[-1])
     ones = np.ones_like(q)
     return Curves(q, constant, np.zeros_like(q), *_clipped_together(d, q, u), ones, ones)

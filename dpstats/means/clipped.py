@@ -28,14 +28,7 @@ from dpstats.errors import refuse
 from dpstats.inference.error_distributions import ErrorDistribution
 from dpstats.inference.estimates import Estimates
 from dpstats.inference.reports import SIMULATED
-from dpstats.inference.results import (
-    SPREAD,
-    about_missing,
-    hidden_spreads_note,
-    list_some,
-    print_spreads,
-    spread_of,
-)
+from dpstats.inference.results import SPREAD, about_missing, hidden_spreads_note, list_some, print_spreads, spread_of
 from dpstats.lattice import BallLattice, BoxLattice, RowLattice
 from dpstats.means.estimator import ColumnAnswers, ColumnEstimator, note_few_rows, observed_facts
 from dpstats.means.moments import (
@@ -55,16 +48,7 @@ from dpstats.means.moments import (
     mean_integers,
     squares_integers,
 )
-from dpstats.means.ratio import (
-    TOTALS,
-    OneGroup,
-    Ratio,
-    RatioErrors,
-    Region,
-    Totals,
-    calibrate_totals,
-    public_numbers,
-)
+from dpstats.means.ratio import TOTALS, OneGroup, Ratio, RatioErrors, Region, Totals, calibrate_totals, public_numbers
 from dpstats.mechanisms.unknown_bounds import note_bounds, plan_with_bounds, wants_bounds
 from dpstats.privacy.guarantee import Neighbors, PrivacyGuarantee
 from dpstats.privacy.plan import ReleasePlan
@@ -213,10 +197,7 @@ def _estimands(plan: ClippedMeanPlan) -> dict[str, str]:
     clipped = {"clipped": "the mean of the population if it were clipped, E[clip(x)]"}
     if plan.estimates_std:
         return clipped
-    return {
-        **clipped,
-        "population": "the population mean, for any rows with at most this standard deviation",
-    }
+    return {**clipped, "population": "the population mean, for any rows with at most this standard deviation"}
 
 
 def _find_errors(score: Any, plan: ClippedMeanPlan, estimand: str) -> ErrorDistribution:
@@ -463,16 +444,12 @@ class ClippedMean(ColumnEstimator[ClippedMeanPlan]):
         region = Region.check(self.bounds, self.bounds_are, self.clip, self.center, d)
         if has_private_size(self):
             return self._smaller_noise(
-                lambda delta: self._plan_totals(region, size, d, epsilon, delta, missing),
-                delta,
-                _totals_noise,
+                lambda delta: self._plan_totals(region, size, d, epsilon, delta, missing), delta, _totals_noise
             )
         assert size is not None
         n, estimates = size, _estimates_std(self.std)
         if missing == "drop" and not estimates:
-            allowed = (
-                "'private' with missing='drop', because the interval of a ratio needs the squares of its rows"
-            )
+            allowed = "'private' with missing='drop', because the interval of a ratio needs the squares of its rows"
             raise refuse("std", given=self.std, allowed=allowed, remedy="Leave std out.")
         if missing == "drop" and self.clip_norm == "l2" and delta == 0:
             allowed = "greater than 0 with missing='drop' and clip_norm='l2'"
@@ -491,13 +468,9 @@ class ClippedMean(ColumnEstimator[ClippedMeanPlan]):
                 both = [mean_integers(lattice, n, 1 - share), squares_integers(lattice, n, share)]
                 return lattice, Weights((1.0, 1.0)), additive_stages(both, epsilon, 0.0)
             powers = (1.0, free) if estimates and free is not None else (1.0,)
-            rows = (
-                lattice.free_count("l1" if law == "laplace" else "l2", powers) if missing == "drop" else 0.0
-            )
+            rows = lattice.free_count("l1" if law == "laplace" else "l2", powers) if missing == "drop" else 0.0
             weights = Weights(powers, _COUNT_WEIGHT[law] if counts else 0.0, rows)
-            made = additive_stages(
-                [weights.integers(lattice, n, law)], epsilon, delta, calibration=calibration
-            )
+            made = additive_stages([weights.integers(lattice, n, law)], epsilon, delta, calibration=calibration)
             return lattice, weights, made
 
         def make_plan(delta: float) -> ClippedMeanPlan:
@@ -529,9 +502,7 @@ class ClippedMean(ColumnEstimator[ClippedMeanPlan]):
                 words = f"{allowed!r} with neighbors='add_or_remove'"
                 raise refuse(name, given=given, allowed=words, remedy=f"Leave {name} out.")
         neighbors = Neighbors.ADD_OR_REMOVE_ONE
-        lattice, totals, stages = finest(
-            lambda bits: calibrate_totals(region, 1, d, epsilon, delta, neighbors, bits)
-        )
+        lattice, totals, stages = finest(lambda bits: calibrate_totals(region, 1, d, epsilon, delta, neighbors, bits))
         return ClippedMeanPlan(
             stages,
             PrivacyGuarantee(epsilon, delta, neighbors),
@@ -738,9 +709,7 @@ class ClippedMean(ColumnEstimator[ClippedMeanPlan]):
         ]
 
 
-_CODES = (
-    "Entries at a bound may be codes of missing entries, such as -999. Declare all codes with missing_codes."
-)
+_CODES = "Entries at a bound may be codes of missing entries, such as -999. Declare all codes with missing_codes."
 _CLIPPED = {
     "clipped": (
         "E[clip(x)] is the mean of the population with every entry beyond the bounds moved to the nearer bound. It "

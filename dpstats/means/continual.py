@@ -305,9 +305,7 @@ class ContinualMeanErrors(ScoreErrors):
         # A line at an angle is also one at the angle less pi. The hull of both, within 45 degrees, is an interval.
         quarter = np.pi / 4
         ends = np.array([[low + turn, high + turn] for turn in (-np.pi, 0.0, np.pi)])
-        ends = np.where(
-            np.all([ends[:, 1] >= -quarter, ends[:, 0] <= quarter], axis=0)[:, None], ends, np.nan
-        )
+        ends = np.where(np.all([ends[:, 1] >= -quarter, ends[:, 0] <= quarter], axis=0)[:, None], ends, np.nan)
         least, most = np.nanmin(ends[:, 0], axis=0), np.nanmax(ends[:, 1], axis=0)
         # The estimate is inside, even if a count that is mostly noise moves the accepted values elsewhere.
         start, width = self.start, _ROUNDING * (self.bounds[1] - self.bounds[0]) / 2

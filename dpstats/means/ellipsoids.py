@@ -22,16 +22,7 @@ from dpstats.data.values import as_int64
 from dpstats.errors import refuse
 from dpstats.lattice import check_finite_rows
 from dpstats.lattice.base import check_region
-from dpstats.lattice.products import (
-    BESIDE,
-    Sums,
-    above_diagonal,
-    apply_columns,
-    finest,
-    gram,
-    row_bits,
-    summed,
-)
+from dpstats.lattice.products import BESIDE, Sums, above_diagonal, apply_columns, finest, gram, row_bits, summed
 from dpstats.lattice.rounding import SHIFT, accepted_norm, compile_loops, is_compiled, pattern
 from dpstats.means.ratio import Region
 from dpstats.privacy.guarantee import PrivacyGuarantee
@@ -91,9 +82,7 @@ class Extension:
         squares = (self.radius / unit) ** 2 + self.n_features / 2 / unit
         fourths = 2 * FOURTHS_WEIGHT * squares**4 if self.fourths else 0.0
         # Fourth powers of norms cost only the rounding of their squares.
-        rounding = (
-            (2 * (self.radius / unit) ** 2 + 0.5 / unit) / unit * self._norms_weight if self.norms else 0.0
-        )
+        rounding = (2 * (self.radius / unit) ** 2 + 0.5 / unit) / unit * self._norms_weight if self.norms else 0.0
         return math.hypot(math.sqrt(2 + signed + fourths) + rounding, self.count) * _SAFE
 
     @property
@@ -112,16 +101,12 @@ class Extension:
             blocks.append(Block(f"{label}, diagonal", size, 1 / unit / n, unit / weight))
             if size > 1:
                 above = size * (size - 1) // 2
-                blocks.append(
-                    Block(f"{label}, above the diagonal", above, 1 / unit / n, unit / weight / math.sqrt(2))
-                )
+                blocks.append(Block(f"{label}, above the diagonal", above, 1 / unit / n, unit / weight / math.sqrt(2)))
         if self.fourths:
             weight = math.sqrt(FOURTHS_WEIGHT)
             blocks.append(Block(f"{name}, fourths", self.n_features, 1 / unit / n, unit / weight))
         if self.norms:
-            blocks.append(
-                Block(f"{name}, fourth powers of norms", 1, 1 / unit / n, unit / self._norms_weight)
-            )
+            blocks.append(Block(f"{name}, fourth powers of norms", 1, 1 / unit / n, unit / self._norms_weight))
         if self.count:
             blocks.append(Block(f"{name}, outside", 1, 2.0**-self.bits, 2.0**self.bits / self.count))
         return JointIntegers(name, tuple(blocks), math.inf, self.movement, share)
@@ -168,9 +153,7 @@ class Extension:
         signed = signed_std = None
         if self.sign:
             signed = join_symmetric(f"{name}, signed", released, d) / ball**2
-            signed_std = (
-                float(np.asarray(plan.noise(f"{name}, signed, diagonal").std)) / math.sqrt(2) / ball**2
-            )
+            signed_std = float(np.asarray(plan.noise(f"{name}, signed, diagonal").std)) / math.sqrt(2) / ball**2
         return BallProducts(
             plan.n_samples,
             matrix[..., 0, k:],
@@ -188,9 +171,7 @@ class Extension:
             np.asarray(released[f"{name}, outside"])[..., 0] if self.count else None,
             float(np.asarray(plan.noise(f"{name}, outside").std)) if self.count else 0.0,
             np.asarray(released[f"{name}, fourth powers of norms"])[..., 0] / ball**4 if self.norms else None,
-            float(np.asarray(plan.noise(f"{name}, fourth powers of norms").std)) / ball**4
-            if self.norms
-            else 0.0,
+            float(np.asarray(plan.noise(f"{name}, fourth powers of norms").std)) / ball**4 if self.norms else 0.0,
         )
 
 
@@ -279,9 +260,7 @@ def shift_rows(lines: Any, center: Any, half: Any, moved: Any, clips: bool, most
             out[i, j] = min(max(z, -most), most) - moved[j]
 
 
-def round_rows(
-    rows: Any, size: float, shift: float, zero: int, steps: int, most: int, rounded: Any, left: Any
-) -> int:
+def round_rows(rows: Any, size: float, shift: float, zero: int, steps: int, most: int, rounded: Any, left: Any) -> int:
     """Write rows in steps, and list in ``left`` the rows with a squared norm above ``most``; return their number."""
     n, d = rows.shape
     count = 0

@@ -206,9 +206,7 @@ def clipping_radius(n_samples: int, sigma: float, bound: float, *, constant: flo
 _MOST_ROWS = 2**32  # more cannot be added up exactly in 64 bits
 
 
-def required_samples(
-    estimator: PrivateEstimator[Any], n_features: int, target_error: float, std: Any = None
-) -> int:
+def required_samples(estimator: PrivateEstimator[Any], n_features: int, target_error: float, std: Any = None) -> int:
     """Return the smallest number of rows at which an estimator's plan promises a given error.
 
     Costs nothing: plans see no data.
@@ -427,9 +425,7 @@ class CompleteCases(TransformerMixin, PrivateEstimator[ReleasePlan]):
     def _records(self) -> Records:
         check_is_fitted(self)
         columns = {"estimate": [self.rows_], "noise_std": [self.rows_noise_std_]}
-        return Records(
-            ["complete rows"], columns, {"n_rows": self.n_rows_, "simulated": self.privacy_.simulated}
-        )
+        return Records(["complete rows"], columns, {"n_rows": self.n_rows_, "simulated": self.privacy_.simulated})
 
     def summary(self) -> Summary:
         """Return a table of the count; prints as text, shows as HTML in a notebook."""

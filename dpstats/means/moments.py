@@ -60,20 +60,11 @@ class Weights:
     rows: float = 0.0
 
     def integers(
-        self,
-        lattice: RowLattice,
-        n: int,
-        noise: str,
-        share: float = 1.0,
-        neighbors: Neighbors = Neighbors.REPLACE_ONE,
+        self, lattice: RowLattice, n: int, noise: str, share: float = 1.0, neighbors: Neighbors = Neighbors.REPLACE_ONE
     ) -> Integers | JointIntegers:
         """Return the integers of a stage that releases these moments of n rows."""
         if not self.outside and not self.rows and sum(weight > 0 for weight in self.powers) == 1:
-            return (
-                squares_integers(lattice, n, share)
-                if self.powers[0] == 0
-                else mean_integers(lattice, n, share)
-            )
+            return squares_integers(lattice, n, share) if self.powers[0] == 0 else mean_integers(lattice, n, share)
         blocks = [
             Block(name, lattice.n_features, frozen(lattice.power_spacing(b) / n), 1 / weight)
             for b, (name, weight) in enumerate(zip(POWERS, self.powers, strict=False), 1)
@@ -154,9 +145,7 @@ def frozen(numbers: Columns) -> float | tuple[float, ...]:
 Numbers = NDArray[np.float64]
 
 
-def population_ends(
-    low: Numbers, high: Numbers, std: Numbers, a: Numbers, b: Numbers
-) -> tuple[Numbers, Numbers]:
+def population_ends(low: Numbers, high: Numbers, std: Numbers, a: Numbers, b: Numbers) -> tuple[Numbers, Numbers]:
     """Return limits of the population mean, if the mean of rows clipped to [a, b] lies in [low, high].
 
     ``std`` is an upper bound on the standard deviation of the rows before they are clipped. A limit is infinite if
@@ -319,9 +308,7 @@ class About:
         with np.errstate(divide="ignore", invalid="ignore"):
             further = np.maximum((value + clip) / (start + clip), (clip - value) / (clip - start))
             # At a bound of the mean, only the largest variance applies.
-            return np.where(
-                np.isfinite(further), np.minimum(found * np.maximum(further, 1.0), largest), largest
-            )
+            return np.where(np.isfinite(further), np.minimum(found * np.maximum(further, 1.0), largest), largest)
 
 
 @dataclass(frozen=True)

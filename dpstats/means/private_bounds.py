@@ -16,13 +16,7 @@ from dpstats.data.rows import Rows
 from dpstats.inference.reports import SIMULATED, Records
 from dpstats.inference.results import Summary, significant
 from dpstats.lattice import check_finite_rows
-from dpstats.mechanisms.unknown_bounds import (
-    BoundsPlan,
-    plan_bounds,
-    read_bounds,
-    release_bounds,
-    show_share,
-)
+from dpstats.mechanisms.unknown_bounds import BoundsPlan, plan_bounds, read_bounds, release_bounds, show_share
 from dpstats.privacy.budget import PrivacyBudget
 from dpstats.privacy.guarantee import Neighbors, PrivacyGuarantee, parse_neighbors
 from dpstats.release.estimator import PrivateEstimator, parameters
@@ -181,9 +175,7 @@ class PrivateBounds(PrivateEstimator[BoundsPlan]):
         """Return a table of the bounds; prints as text, shows as HTML in a notebook."""
         check_is_fitted(self)
         names = self._column_names()
-        shares = zip(
-            self.clipped_low_, self.clipped_low_std_, self.clipped_high_, self.clipped_high_std_, strict=True
-        )
+        shares = zip(self.clipped_low_, self.clipped_low_std_, self.clipped_high_, self.clipped_high_std_, strict=True)
         rows = []
         for name, low, high, found, (below, below_std, above, above_std) in zip(
             names, self.low_, self.high_, self.found_, shares, strict=True
@@ -202,11 +194,7 @@ class PrivateBounds(PrivateEstimator[BoundsPlan]):
             f"to {self.plan_.unnoticed:,.0f} rows beyond a bound would not be noticed."
         )
         return Summary(
-            "Private bounds",
-            self._table_facts(),
-            ["", "low", "high", "rows below", "rows above"],
-            rows,
-            notes,
+            "Private bounds", self._table_facts(), ["", "low", "high", "rows below", "rows above"], rows, notes
         )
 
 

@@ -72,9 +72,7 @@ class Region:
             size, middle = check_columns("clip", clip, d, above=0), check_columns("center", center, d)
             return cls(middle, size, middle - size, middle + size, hard)
         if clip is not None:
-            raise refuse(
-                "clip", given=clip, allowed="None with bounds, which say the same", remedy="Leave one out."
-            )
+            raise refuse("clip", given=clip, allowed="None with bounds, which say the same", remedy="Leave one out.")
         if isinstance(center, bool) or not isinstance(center, Real) or center != 0:
             allowed = "not be given with bounds, whose middle is the center"
             raise refuse("center", given=center, allowed=allowed)
@@ -102,9 +100,7 @@ def check_bounds(name: str, bounds: Any, d: int) -> tuple[Columns, Columns]:
     plan has no column names.
     """
     allowed = f"a pair (low, high) of numbers, or one pair per column: an array of shape ({d}, 2)"
-    converted = attempt(
-        lambda: np.asarray([*bounds.values()] if isinstance(bounds, Mapping) else bounds), Exception
-    )
+    converted = attempt(lambda: np.asarray([*bounds.values()] if isinstance(bounds, Mapping) else bounds), Exception)
     array = np.array(None) if converted is None else converted
     if np.ma.isMaskedArray(bounds) or array.dtype.kind not in "fiu" or array.shape not in ((2,), (d, 2)):
         raise refuse(name, given=bounds, allowed=allowed)
@@ -122,9 +118,7 @@ def check_bounds(name: str, bounds: Any, d: int) -> tuple[Columns, Columns]:
 # narrower: more normal noise spreads a symmetric unimodal law (Anderson 1955).
 _LEAST_NORMAL = 1e-3
 
-_SMALLEST_TAIL = (
-    1e-9  # below it, rounding hides the computed tail: use the exponential bound, which is larger
-)
+_SMALLEST_TAIL = 1e-9  # below it, rounding hides the computed tail: use the exponential bound, which is larger
 
 
 def laplace_sum_quantile(
@@ -356,12 +350,7 @@ class Ratio:
     def squares_about(self, value: Floats) -> tuple[Floats, Floats]:
         """Return the noisy sum of squares of s - m c, and the standard deviation of its noise."""
         m, noise = value, self.noise
-        off = (
-            noise.square**2
-            + 4 * m**2 * noise.cross**2
-            + m**4 * noise.spread**2
-            + 2 * m**2 * noise.square_spread
-        )
+        off = noise.square**2 + 4 * m**2 * noise.cross**2 + m**4 * noise.spread**2 + 2 * m**2 * noise.square_spread
         return self.Q - 2 * m * self.X + m**2 * self.R, np.sqrt(off)
 
     @property
@@ -559,9 +548,7 @@ class LaplaceTotals:
         scale = float(np.max(stage.noise_scale(share)))
         one, d = 2 * scale**2, self.n_features
         count = math.sqrt(3 * one / d)
-        return Noise(
-            math.sqrt(2 * one), count, math.sqrt(3 * one), math.sqrt(2 * one), count, one / d, scale, d
-        )
+        return Noise(math.sqrt(2 * one), count, math.sqrt(3 * one), math.sqrt(2 * one), count, one / d, scale, d)
 
     def ratio(self, released: dict[str, Floats], noise: Noise) -> Ratio:
         """Return the ratios of released totals, of shape (..., n_groups, n_features)."""
@@ -582,9 +569,7 @@ def calibrate_totals(
     region: Region, n_groups: int, d: int, epsilon: float, delta: float, neighbors: Neighbors, bits: int
 ) -> tuple[BoxLattice, Totals, tuple[Stage | JointStage, ...]]:
     """Return the lattice of the columns, the totals of groups on it, and the stages that release them."""
-    lattice = BoxLattice.build(
-        region.clip, region.center, d, common=False, bits=bits, ends=(region.low, region.high)
-    )
+    lattice = BoxLattice.build(region.clip, region.center, d, common=False, bits=bits, ends=(region.low, region.high))
     totals = (GaussianTotals if delta else LaplaceTotals)(n_groups, d, bits, neighbors)
     return lattice, totals, additive_stages([totals.integers()], epsilon, delta, neighbors=neighbors)
 
@@ -647,8 +632,7 @@ class DifferenceErrors(ScoreErrors):
         if isinstance(self.first, Ratio):
             # Where both means are at their bounds, errors have one direction each: see `difference_score`.
             least, most = (
-                np.abs(difference_score(self.first, self.second, np.full(low.shape, end))) <= z
-                for end in (-2.0, 2.0)
+                np.abs(difference_score(self.first, self.second, np.full(low.shape, end))) <= z for end in (-2.0, 2.0)
             )
             low, high = np.where(least, -2.0, low), np.where(most, 2.0, high)
         return self.half * low, self.half * high

@@ -320,10 +320,7 @@ class SparseMean(ColumnEstimator[SparseMeanPlan]):
         if calibration == "textbook":
             raise refuse("calibration", given=calibration, allowed="'exact' unless selection='peeling'")
         return partial(
-            gumbel_parts,
-            clip=self.clip,
-            selection_clip=self.selection_clip,
-            selection_share=self.selection_share,
+            gumbel_parts, clip=self.clip, selection_clip=self.selection_clip, selection_share=self.selection_share
         )
 
     def _schema(self) -> Schema:
@@ -421,9 +418,7 @@ class SparseMean(ColumnEstimator[SparseMeanPlan]):
         ratio = plan.noise_std / plan.noise_scale
         if plan.private_spread:
             beside["std"] = print_rounded(self.std_, 0.1 * np.maximum(self.std_, 1e-3 * self._sampling_std()))
-        notes = [
-            f"Selected columns: {plan.n_nonzero:,} of {plan.n_features:,}. All others are reported as 0."
-        ]
+        notes = [f"Selected columns: {plan.n_nonzero:,} of {plan.n_features:,}. All others are reported as 0."]
         if plan.disjoint:
             notes.append(
                 "The first half of the rows selects the columns, and the second half estimates them. Intervals assume "
@@ -431,9 +426,7 @@ class SparseMean(ColumnEstimator[SparseMeanPlan]):
                 f"{'std_bound' if plan.private_spread else 'std'}. They include the largest bias of clipping."
             )
         else:
-            notes.append(
-                "There are no intervals, because the same rows selected the columns. Set split=True."
-            )
+            notes.append("There are no intervals, because the same rows selected the columns. Set split=True.")
         if self.beyond_max_signal_:
             notes.append(
                 f"Warning: some mean is farther from 0 than max_signal = {plan.max_signal:g} std allows, so estimates "

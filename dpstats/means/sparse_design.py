@@ -172,14 +172,7 @@ class Balls:
 
 @lru_cache(maxsize=256)
 def release_balls(
-    n: int,
-    d: int,
-    s: int,
-    max_signal: float,
-    mu: float,
-    *,
-    most_stages: int = _MAX_STAGES,
-    intervals: bool = False,
+    n: int, d: int, s: int, max_signal: float, mu: float, *, most_stages: int = _MAX_STAGES, intervals: bool = False
 ) -> Balls:
     """Return the balls that plan the least noise, or with ``intervals`` the shortest interval for any rows.
 
@@ -210,9 +203,7 @@ def release_balls(
                 own = shares[-1] * (n * mu / (2 * last)) ** 2
                 bias = math.sqrt(s + distances[-1] ** 2) / (4 * last)
                 length = _NORMAL_95 * math.sqrt(1 / n + 1 / own) + bias
-                balls = Balls(
-                    (*radii[:-1], last), tuple(shares.tolist()), tuple(distances), float(before + own)
-                )
+                balls = Balls((*radii[:-1], last), tuple(shares.tolist()), tuple(distances), float(before + own))
                 made.append((length, balls))
     if intervals:
         longest = _LONGER * min(length for length, _ in made)
@@ -325,9 +316,7 @@ def plan_balls(problem: Problem, design: Design) -> Balls:
     alone = problem.split or design.share is None
     mu = 1 / gaussian_sigma(problem.epsilon, problem.delta) if alone else math.sqrt(2 * design.rest)
     size = released(problem, design)
-    return release_balls(
-        problem.n_release, problem.n_features, size, problem.max_signal, mu, intervals=problem.split
-    )
+    return release_balls(problem.n_release, problem.n_features, size, problem.max_signal, mu, intervals=problem.split)
 
 
 def plan_cross_radius(problem: Problem, design: Design) -> float:

@@ -192,8 +192,7 @@ class SparseMeanPlan(ReleasePlan):
             average = RunningMean(np.zeros(np.shape(shifts[0])))
             unit = 1.0 if self.scales is None else self.scales[chosen]
             answers = [
-                average.include(noise, shift) * unit
-                for noise, shift in zip(self.noise_stds, shifts, strict=True)
+                average.include(noise, shift) * unit for noise, shift in zip(self.noise_stds, shifts, strict=True)
             ]
         else:
             answers = shifts
@@ -209,8 +208,7 @@ class SparseMeanPlan(ReleasePlan):
         """Return the release of every stage, by the names of its parts."""
         found = [released[stage.name] for stage in self.stages if not isinstance(stage, Selection)]
         return [
-            item if isinstance(item, Mapping) else {name: item}
-            for name, item in zip(self.means, found, strict=True)
+            item if isinstance(item, Mapping) else {name: item} for name, item in zip(self.means, found, strict=True)
         ]
 
     @property
@@ -226,9 +224,7 @@ class SparseMeanPlan(ReleasePlan):
         spread = self.std if std is None else check_columns("std", std, self.n_features, at_least=0)
         largest = np.sort(np.broadcast_to(spread, (self.n_features,)))[-self.n_nonzero :]
         unit = 1.0 if self.scales is None else np.sort(self.scales)[-self.n_nonzero :]
-        return float(
-            np.sum(largest**2 / self.n_release + (self.noise_std * unit) ** 2 * np.ones(largest.size))
-        )
+        return float(np.sum(largest**2 / self.n_release + (self.noise_std * unit) ** 2 * np.ones(largest.size)))
 
     def __str__(self) -> str:
         lines = [super().__str__(), *(f"  {line}" for line in self.findings())]
@@ -242,9 +238,7 @@ class SparseMeanPlan(ReleasePlan):
             return ["every column is kept"]
         normal, worst = self.selection_threshold, self.selection_threshold_any
         if worst > self.max_signal:
-            return [
-                f"signals above about {normal:.2g} std are found in normal columns; in skewed ones none surely"
-            ]
+            return [f"signals above about {normal:.2g} std are found in normal columns; in skewed ones none surely"]
         return [f"signals above about {normal:.2g} std are found in normal columns, above {worst:.2g} in any"]
 
     def selection_words(self) -> str:
@@ -268,9 +262,7 @@ class SparseMeanPlan(ReleasePlan):
         )
 
 
-def gumbel_parts(
-    setting: Setting, bits: int, *, clip: Any, selection_clip: Any, selection_share: Any
-) -> Parts:
+def gumbel_parts(setting: Setting, bits: int, *, clip: Any, selection_clip: Any, selection_share: Any) -> Parts:
     """Plan one-shot Gumbel selection, and the release of rows clipped on the support.
 
     If few columns would be left out, all are released instead, and the selection uses the released means.
@@ -316,9 +308,7 @@ def _pure(setting: Setting, problem: Problem, design: Design, unit: float, bits:
     if setting.private_spread:
         # Only under Gaussian noise do squares add no cost to sums.
         raise refuse("delta", given=0.0, allowed="greater than 0 with std='private'")
-    ball = CrossLattice.build(
-        plan_cross_radius(problem, design) * unit, 0.0, released(problem, design), bits=bits
-    )
+    ball = CrossLattice.build(plan_cross_radius(problem, design) * unit, 0.0, released(problem, design), bits=bits)
     sums = sum_integers(_name(design), ball, ball.spacing / problem.n_release)
     return (ball,), additive_stages([sums], design.rest, 0.0)
 
@@ -344,9 +334,7 @@ def _add_squares(sums: Integers, ball: BallLattice, n: int) -> JointIntegers:
     moved = ball.joint_sensitivity("l2", (1.0, weight))
     squares = Block(SQUARES, ball.n_features, float(np.asarray(ball.square_spacing)) / n, 1 / weight)
     # In l1 they are not free: only Gaussian noise has such a stage.
-    return JointIntegers(
-        LAST, (Block(sums.name, sums.size, sums.spacing, 1.0), squares), math.inf, moved, sums.share
-    )
+    return JointIntegers(LAST, (Block(sums.name, sums.size, sums.spacing, 1.0), squares), math.inf, moved, sums.share)
 
 
 def _name(design: Design) -> str:
@@ -376,14 +364,7 @@ def peeling_parts(setting: Setting, bits: int, *, clip: Any, calibration: str) -
     scale = quotient_up(sensitivity, selecting)
     spacing = clip * 2.0**-bits
     selection = Selection(
-        SUPPORT,
-        "laplace",
-        s,
-        spacing / setting.n_select,
-        sensitivity,
-        scale,
-        candidates=setting.n_features,
-        times=s,
+        SUPPORT, "laplace", s, spacing / setting.n_select, sensitivity, scale, candidates=setting.n_features, times=s
     )
     scale = check_scale(quotient_up(sensitivity, releasing))
     name = "mean of each selected column"
@@ -588,9 +569,7 @@ class SelectedErrors(ErrorDistribution):
             return low, high
         lattice = plan.lattice
         assert lattice is not None
-        clip = np.broadcast_to(np.asarray(lattice.spacing * lattice.bound), (plan.n_features,))[
-            report.support
-        ]
+        clip = np.broadcast_to(np.asarray(lattice.spacing * lattice.bound), (plan.n_features,))[report.support]
         return population_ends(low, high, unit, -clip, clip)
 
 

@@ -16,14 +16,7 @@ from dpstats.errors import refuse
 from dpstats.inference.error_distributions import ErrorDistribution, Limits, Tail
 from dpstats.inference.estimates import Estimates
 from dpstats.inference.multiple_testing import BONFERRONI
-from dpstats.inference.results import (
-    NOISE_ONLY,
-    SPREAD,
-    about_missing,
-    hide_noise,
-    print_spreads,
-    spread_of,
-)
+from dpstats.inference.results import NOISE_ONLY, SPREAD, about_missing, hide_noise, print_spreads, spread_of
 from dpstats.lattice import BoxLattice, RowLattice
 from dpstats.means.estimator import ColumnAnswers, ColumnEstimator, note_few_rows, observed_facts
 from dpstats.means.moments import (
@@ -345,12 +338,7 @@ class PrivateVariance(ColumnEstimator[PrivateVariancePlan]):
         law = plan.noise(SQUARES).law
         scale = raised_std / (np.sqrt(2) if law == "laplace" else 1.0)
         score = Score(
-            raw,
-            Added(law, scale, raised_std),
-            n - (plan.about == "mean"),
-            np.zeros(d),
-            largest,
-            OfSquares(ratio),
+            raw, Added(law, scale, raised_std), n - (plan.about == "mean"), np.zeros(d), largest, OfSquares(ratio)
         )
         self._score = score
         self._sampling = np.sqrt(score.variance(score.start) / score.n)
@@ -389,9 +377,7 @@ class PrivateVariance(ColumnEstimator[PrivateVariancePlan]):
         if plan.interval == "normal" and plan.n_samples < _FEW_ROWS:
             notes.append(f"With fewer than {_FEW_ROWS} rows, intervals cover less than their level.")
         if not plan.region.hard:
-            notes.append(
-                "Every entry beyond the bounds is moved to the nearer bound, which lowers variances."
-            )
+            notes.append("Every entry beyond the bounds is moved to the nearer bound, which lowers variances.")
         notes += note_bounds(self)
         return replace(
             found,

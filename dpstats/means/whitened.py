@@ -53,9 +53,7 @@ OWN_TAILS = (
     "the tails of the rows are at most as heavy as normal tails with the same covariance, in each column and in the "
     "distance from the mean"
 )
-SYMMETRIC = (
-    "the rows are symmetric about the mean, and at least as concentrated as normal rows of this covariance"
-)
+SYMMETRIC = "the rows are symmetric about the mean, and at least as concentrated as normal rows of this covariance"
 
 
 @dataclass(frozen=True)
@@ -447,9 +445,7 @@ class WhitenedMean:
         if self.screen is not None:
             counted = f"The last stage shrank about {self.clipped_rows or 0.0:,.0f} rows."
             if estimand == "population":
-                counted += (
-                    " Intervals include the largest bias of these rows, at the stated standard deviation."
-                )
+                counted += " Intervals include the largest bias of these rows, at the stated standard deviation."
             if self.refuted:
                 counted += " Tails are heavier than normal, so no interval assumes normal tails."
             notes.append(counted)

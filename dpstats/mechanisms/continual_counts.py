@@ -205,9 +205,7 @@ class ContinualStream(Mechanism):
         keys = tuple(step.key or place + 1 for place, step in enumerate(self._state.steps))
         return keys, self._totals[: self._known].copy()
 
-    def _find_new(
-        self, counts: list[NDArray[np.int64]], keys: list[Any]
-    ) -> list[tuple[NDArray[np.int64], Any]]:
+    def _find_new(self, counts: list[NDArray[np.int64]], keys: list[Any]) -> list[tuple[NDArray[np.int64], Any]]:
         """Return the steps whose keys are not known, or refuse them."""
         fresh = [(count, key) for count, key in zip(counts, keys, strict=True) if key not in self._places]
         left = self._horizon - self._known
@@ -228,10 +226,7 @@ class ContinualStream(Mechanism):
         assert self._numbers is not None
         self._numbers.set_released(first * self._counters)
         noisy: Any = self._numbers.add(exact.ravel()).reshape(exact.shape).tolist()
-        return [
-            Step(key, tuple(count.tolist()), tuple(row))
-            for (count, key), row in zip(fresh, noisy, strict=True)
-        ]
+        return [Step(key, tuple(count.tolist()), tuple(row)) for (count, key), row in zip(fresh, noisy, strict=True)]
 
     def _exact(self, first: int, last: int) -> NDArray[np.int64]:
         """Return the factor times the counts for some steps, below 2^61: see ``_most_rows``."""
@@ -415,9 +410,7 @@ class ContinualCounts(ContinualStream):
                 raise refuse_data("rows", allowed="a sequence or a data frame, which has a length")
             return self.update(length, key)
         source = open_source(rows)
-        schema, given = source.resolve(
-            Schema(levels=(self._categories,), plain=True, private_size=True), None
-        )
+        schema, given = source.resolve(Schema(levels=(self._categories,), plain=True, private_size=True), None)
         counts = Tally((self._counters,)).of(source.read(schema, given))
         return self.update(counts[:-1], key)
 
@@ -437,9 +430,7 @@ class ContinualCounts(ContinualStream):
     def _estimate(self, places: Sequence[int]) -> list[StepEstimate]:
         totals = self._totals[list(places)]
         return [
-            StepEstimate(
-                float(total[0]) if self._categories is None else total, float(self._deviations[place])
-            )
+            StepEstimate(float(total[0]) if self._categories is None else total, float(self._deviations[place]))
             for place, total in zip(places, totals, strict=True)
         ]
 

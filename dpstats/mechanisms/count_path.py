@@ -191,11 +191,7 @@ class StreamPath(HasEstimates, Printed):
 
     def _facts(self) -> list[tuple[str, str]]:
         noise = f"Gaussian, correlated over the steps; of a count alone {self.noise_scale:.4g}"
-        return [
-            ("Steps", f"{len(self.keys):,} of {self.horizon:,}"),
-            *self.guarantee.facts(),
-            ("Noise", noise),
-        ]
+        return [("Steps", f"{len(self.keys):,} of {self.horizon:,}"), *self.guarantee.facts(), ("Noise", noise)]
 
     def band(self, confidence_level: float = 0.95, window: int | None = None) -> ConfidenceInterval:
         """Return a band that covers the estimates of all steps so far together.
@@ -218,11 +214,7 @@ class StreamPath(HasEstimates, Printed):
         return Summary(whole.title, whole.facts, whole.columns, whole.rows[-shown:], notes)
 
     def plot(
-        self,
-        ax: Any = None,
-        confidence_level: float | None = None,
-        window: int | None = None,
-        **style: Any,
+        self, ax: Any = None, confidence_level: float | None = None, window: int | None = None, **style: Any
     ) -> Any:
         """Draw the estimates of all steps with their simultaneous band, and return the Axes.
 
@@ -242,10 +234,7 @@ class StreamPath(HasEstimates, Printed):
         low, high = (np.reshape(end, (-1, counters)) for end in (band.low, band.high))
         steps = np.arange(len(self.keys) - len(shown), len(self.keys)) + 1
         for place in range(counters):
-            look = {
-                "color": ESTIMATE if counters == 1 else f"C{place}",
-                "label": plain(self._labels[place]),
-            } | style
+            look = {"color": ESTIMATE if counters == 1 else f"C{place}", "label": plain(self._labels[place])} | style
             axis.step(steps, shown[:, place], where="post", linewidth=1.2, **look)
             ends = low[:, place], high[:, place]
             axis.fill_between(steps, *ends, step="post", color=look["color"], alpha=0.25, linewidth=0)
@@ -320,18 +309,12 @@ class CountPath(StreamPath):
         deviations = self.noise_scale * np.sqrt(np.cumsum(path_weights(size, window)[:size] ** 2))[first:]
         keys = [key for key in self.keys[first:] for _ in range(counters)]
         names = [*self.categories] * (size - first)
-        what = (
-            "the number of rows up to each step"
-            if window is None
-            else f"the number of rows in {window} step(s)"
-        )
+        what = "the number of rows up to each step" if window is None else f"the number of rows in {window} step(s)"
         error = np.repeat(deviations, counters)
         return Estimates(
             totals.ravel(),
             error,
-            tuple(f"{key}, {name}" for key, name in zip(keys, names, strict=True))
-            if names
-            else tuple(map(str, keys)),
+            tuple(f"{key}, {name}" for key, name in zip(keys, names, strict=True)) if names else tuple(map(str, keys)),
             f"{what}, in these data",
             NormalErrors(totals.ravel(), error),
             title="Private counts of a stream",

@@ -12,13 +12,7 @@ from numpy.typing import NDArray
 from dpstats.data.parameters import check_flag, check_level
 from dpstats.errors import refuse
 from dpstats.inference.discovered_counts import FoundCounts, KeyNoise
-from dpstats.inference.error_distributions import (
-    ErrorDistribution,
-    Limits,
-    Tail,
-    normal_quantile,
-    usual_level,
-)
+from dpstats.inference.error_distributions import ErrorDistribution, Limits, Tail, normal_quantile, usual_level
 from dpstats.inference.estimates import Estimates, HasEstimates
 from dpstats.inference.figures import ESTIMATE, REFERENCE, new_figure, plain, set_title
 from dpstats.inference.noisy_counts import CountNoise, limits
@@ -145,21 +139,14 @@ class FoundEstimate(CountEstimate):
 
     def estimates(self) -> Estimates:
         """Return the counts in these data with the distribution of their errors, the noise of a found category."""
-        found, declared = (
-            FoundCounts(self.noisy, self.key_noise, self.threshold),
-            CountEstimate.estimates(self),
-        )
+        found, declared = (FoundCounts(self.noisy, self.key_noise, self.threshold), CountEstimate.estimates(self))
         return replace(
             declared,
             error=found.standard_error,
             estimand=f"{declared.estimand}, given that the category was found",
             distribution=found,
             title="Private counts of discovered categories",
-            facts=[
-                *declared.facts[:-1],
-                ("Noise", self.key_noise.words),
-                ("Threshold", f"{self.threshold:.1f} rows"),
-            ],
+            facts=[*declared.facts[:-1], ("Noise", self.key_noise.words), ("Threshold", f"{self.threshold:.1f} rows")],
             exact=False,
             notes=[
                 f"{len(self.categories)} categories found. Other categories have noisy counts below the threshold, or "
@@ -199,9 +186,7 @@ class DensityEstimate(CountEstimate):
         """Fraction of the rows in each bin, divided by its width; at least 0."""
         return np.asarray(np.maximum(self.counts, 0.0) / (self._rows() * np.diff(self.edges)))
 
-    def density_interval(
-        self, confidence_level: float = 0.95, simultaneous: bool = True
-    ) -> ConfidenceInterval:
+    def density_interval(self, confidence_level: float = 0.95, simultaneous: bool = True) -> ConfidenceInterval:
         """Return a band for the mean density in each bin in the population, counting sampling error and noise.
 
         Parameters
@@ -219,19 +204,13 @@ class DensityEstimate(CountEstimate):
         together = check_flag("simultaneous", simultaneous)
         noise = CountNoise(self.noise, self.scale)
         tail = (1 - level) / 2 / (self.counts.size if together else 1)
-        ends = np.array(
-            [limits(k - noise.half, k + noise.half, n, noise, tail) for k in self.counts.tolist()]
-        )
+        ends = np.array([limits(k - noise.half, k + noise.half, n, noise, tail) for k in self.counts.tolist()])
         low, high = (ends / np.diff(self.edges)[:, None]).T
-        return ConfidenceInterval(
-            low, high, level, "the mean density of the population in each bin", together
-        )
+        return ConfidenceInterval(low, high, level, "the mean density of the population in each bin", together)
 
     def _rows(self) -> int:
         if not self.n_rows:
-            raise refuse(
-                "neighbors", allowed="Neighbors.REPLACE_ONE for densities, which need a public number of rows"
-            )
+            raise refuse("neighbors", allowed="Neighbors.REPLACE_ONE for densities, which need a public number of rows")
         return self.n_rows
 
     def summary(self, confidence_level: float | None = None) -> Summary:
@@ -244,9 +223,7 @@ class DensityEstimate(CountEstimate):
         ends = np.atleast_1d(band.low), np.atleast_1d(band.high)
         error = np.maximum(ends[1] - ends[0], self.scale / (self.n_rows * np.diff(self.edges))) / 4
         columns = [print_rounded(values, error) for values in (self.densities, *ends)]
-        rows = [
-            (row[0], row[1], *more) for row, more in zip(counts.rows, zip(*columns, strict=True), strict=True)
-        ]
+        rows = [(row[0], row[1], *more) for row, more in zip(counts.rows, zip(*columns, strict=True), strict=True)]
         facts = [*counts.facts[:-1], ("Rows", f"{self.n_rows:,} (public)"), ("Bands cover", band.estimand)]
         header = ("", "count", "density", f"[{percent} low", f"{percent} high]")
         notes = ["Bands include sampling error and noise, and hold for all bins together."]
@@ -278,9 +255,7 @@ def plot_density(result: DensityEstimate, *, confidence_level: float = 0.95, tit
     axis.stairs(result.densities, result.edges, fill=True, color=ESTIMATE, alpha=0.25)
     axis.stairs(result.densities, result.edges, color=ESTIMATE, label="private")
     words = f"{100 * confidence_level:g}% band, all bins together"
-    axis.stairs(
-        band.high, result.edges, baseline=band.low, fill=True, color=REFERENCE, alpha=0.2, label=words
-    )
+    axis.stairs(band.high, result.edges, baseline=band.low, fill=True, color=REFERENCE, alpha=0.2, label=words)
     axis.set_ylabel("density")
     axis.set_ylim(bottom=0)
     axis.grid(alpha=0.25)
@@ -321,9 +296,7 @@ def plot_counts(result: CountEstimate, *, confidence_level: float = 0.95, title:
 @picture_of.register
 def _of_counts(result: CountEstimate) -> tuple[str, Any] | None:
     if isinstance(result, DensityEstimate) and result.n_rows:
-        return "The density in each bin, with a 95% band that holds for all bins together.", plot_density(
-            result
-        )
+        return "The density in each bin, with a 95% band that holds for all bins together.", plot_density(result)
     if result.counts.size > _MOST_BARS:
         return None
     return "The count of each category, with 95% intervals for the counts in these data.", plot_counts(result)

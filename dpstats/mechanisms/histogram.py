@@ -131,9 +131,7 @@ class Histogram(Mechanism):
     ) -> None:
         if (categories is None) == (bins is None):
             raise refuse(
-                "categories",
-                got="neither" if bins is None else "both",
-                allowed="given, or bins, and not both",
+                "categories", got="neither" if bins is None else "both", allowed="given, or bins, and not both"
             )
         self._discovers = isinstance(categories, str) and categories == DISCOVER
         self._categories: Categories | Bins | None = None
@@ -146,9 +144,7 @@ class Histogram(Mechanism):
         if max_rows is not None:
             check_integer("max_rows", max_rows, at_least=1, at_most=_MOST_UNIT_ROWS)
             if self._discovers:
-                raise refuse(
-                    "max_rows", allowed="None for categories='discover'", remedy="Declare the categories."
-                )
+                raise refuse("max_rows", allowed="None for categories='discover'", remedy="Declare the categories.")
         word = "row" if max_rows is None else called
         asked = PrivacyGuarantee(epsilon, delta, relation, unit=word)
         if self._categories is None:
@@ -263,9 +259,7 @@ class Histogram(Mechanism):
         noisy = np.ravel(released[_ROWS])
         noise, threshold = self._discovery.count_noise, self.threshold
         sizes = FoundCounts(noisy, noise, threshold).sizes
-        return FoundEstimate(
-            released["labels"], sizes, guarantee, "laplace", self.scale, noisy, threshold, noise
-        )
+        return FoundEstimate(released["labels"], sizes, guarantee, "laplace", self.scale, noisy, threshold, noise)
 
     def _steps(self, data: Any, units: Any = None) -> tuple[NDArray[np.int64], int]:
         """Return the exact counts, in steps of the stage's lattice, and how many rows there are."""

@@ -173,12 +173,7 @@ class RandomizedResponse(Mechanism):
     """
 
     def __init__(
-        self,
-        epsilon: float,
-        n_categories: int = 2,
-        *,
-        random_state: Any = None,
-        budget: PrivacyBudget | None = None,
+        self, epsilon: float, n_categories: int = 2, *, random_state: Any = None, budget: PrivacyBudget | None = None
     ) -> None:
         epsilon = check_real("epsilon", epsilon, above=0)
         categories = check_integer("n_categories", n_categories, at_least=2, at_most=2**31)
@@ -203,9 +198,7 @@ class RandomizedResponse(Mechanism):
         return made
 
     @classmethod
-    def from_coins(
-        cls, *, random_state: Any = None, budget: PrivacyBudget | None = None
-    ) -> RandomizedResponse:
+    def from_coins(cls, *, random_state: Any = None, budget: PrivacyBudget | None = None) -> RandomizedResponse:
         """Return the two coins of section 2.3 (docs/sources.md): heads, tell the truth; tails, answer by a second coin.
 
         An answer is kept with probability 3/4: epsilon = log 3.
@@ -292,9 +285,7 @@ class RandomizedResponse(Mechanism):
         return ProportionEstimate(proportions, spread / contrast, n, errors, self.guarantee.simulated)
 
     def _check_values(self, values: Any, name: str) -> NDArray[np.int64]:
-        array = array_of(
-            values
-        ).copy()  # checked and then used, and another process may write to the caller's
+        array = array_of(values).copy()  # checked and then used, and another process may write to the caller's
         typed = array.dtype.kind in "biu" or (
             array.dtype.kind == "f" and bool(np.all(np.isfinite(array) & (array == np.rint(array))))
         )

@@ -15,13 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import logsumexp
 
-from dpstats.data.parameters import (
-    check_choice,
-    check_flag,
-    check_integer,
-    check_privacy_parameters,
-    check_real,
-)
+from dpstats.data.parameters import check_choice, check_flag, check_integer, check_privacy_parameters, check_real
 from dpstats.data.values import as_int64, exact_numbers, floats_among
 from dpstats.errors import refuse, refuse_data
 from dpstats.lattice import exact_steps
@@ -138,16 +132,7 @@ class _Selection(Mechanism):
         if not 1 <= scale <= 2**52:
             raise extreme
         self._plan = self._planned(
-            Selection(
-                _BEST,
-                noise,
-                k,
-                spacing,
-                steps,
-                scale,
-                neighbors=guarantee.neighbors,
-                monotone=monotone,
-            )
+            Selection(_BEST, noise, k, spacing, steps, scale, neighbors=guarantee.neighbors, monotone=monotone)
         )
 
     @property
@@ -190,9 +175,7 @@ class _Selection(Mechanism):
         self._check()
         gaps, candidates = self._steps(utilities)
         if self._stage.size > candidates.size:
-            raise refuse_data(
-                "utilities", allowed=f"hold at least k = {self._stage.size} candidates that are not -inf"
-            )
+            raise refuse_data("utilities", allowed=f"hold at least k = {self._stage.size} candidates that are not -inf")
         # Which candidates there are is public, and a kept answer is one of them.
         with self._session(size=size, candidates=candidates.tolist()) as session:
             return candidates[session.select(_BEST, gaps)]
@@ -286,13 +269,7 @@ class ExponentialMechanism(_SelectOne):
         epsilon, _ = check_privacy_parameters(epsilon, 0.0)
         guarantee = PrivacyGuarantee(epsilon, neighbors=neighbors)
         super().__init__(
-            sensitivity,
-            guarantee,
-            "gumbel",
-            epsilon,
-            random_state,
-            budget,
-            monotone=check_flag("monotone", monotone),
+            sensitivity, guarantee, "gumbel", epsilon, random_state, budget, monotone=check_flag("monotone", monotone)
         )
 
 
@@ -342,13 +319,7 @@ class ReportNoisyMax(_SelectOne):
         noise = check_choice("noise", noise, list(_LAWS))
         guarantee = PrivacyGuarantee(epsilon, neighbors=neighbors)
         super().__init__(
-            sensitivity,
-            guarantee,
-            noise,
-            epsilon,
-            random_state,
-            budget,
-            monotone=check_flag("monotone", monotone),
+            sensitivity, guarantee, noise, epsilon, random_state, budget, monotone=check_flag("monotone", monotone)
         )
 
 
@@ -449,14 +420,7 @@ class NoisyTopK(_Selection):
             each = max(each, math.sqrt(8 * zcdp_rho(epsilon, delta) / k) * (1 - 1e-12))
         guarantee = PrivacyGuarantee(epsilon, delta, neighbors)
         super().__init__(
-            sensitivity,
-            guarantee,
-            "gumbel",
-            each,
-            random_state,
-            budget,
-            k=k,
-            monotone=check_flag("monotone", monotone),
+            sensitivity, guarantee, "gumbel", each, random_state, budget, k=k, monotone=check_flag("monotone", monotone)
         )
 
     @property

@@ -297,10 +297,7 @@ class ThresholdStream(Mechanism, ABC):
         # In Python integers, which do not wrap; and cut before they become floats.
         far = math.ceil(FAR * self._stage.question_scale_steps)
         gaps = [self._stage.threshold_steps - int(steps) for steps in exact_steps(array, self._stage.spacing)]
-        return (
-            np.array([max(-far, min(far, gap)) for gap in gaps], dtype=np.float64)
-            / self._stage.question_scale_steps
-        )
+        return np.array([max(-far, min(far, gap)) for gap in gaps], dtype=np.float64) / self._stage.question_scale_steps
 
     @abstractmethod
     def _below(self) -> Any:
@@ -577,9 +574,7 @@ class NumericSparseVector(ThresholdStream):
         return float(to_units(np.array([answer.steps], dtype=object), self._stage.spacing)[0])
 
 
-def _calibrated(
-    events: Any, guarantee: PrivacyGuarantee, printed: float, even: float, calibration: str
-) -> float:
+def _calibrated(events: Any, guarantee: PrivacyGuarantee, printed: float, even: float, calibration: str) -> float:
     """Return the cost of each noisy threshold: by the printed constants, or the largest private value."""
     check_choice("calibration", calibration, ["exact", "textbook"])
     check_drawable(even, guarantee.epsilon)

@@ -25,13 +25,7 @@ from dpstats.errors import DPStatsError, refuse
 from dpstats.inference.results import list_some
 from dpstats.lattice import isqrt_up
 from dpstats.mechanisms.clip_choice import BINS, REACH, Clip, choose_clip, count_tails
-from dpstats.mechanisms.windows import (
-    NOT_FOUND,
-    UTILITY_RANGE,
-    Candidates,
-    find_candidates,
-    window_utilities,
-)
+from dpstats.mechanisms.windows import NOT_FOUND, UTILITY_RANGE, Candidates, find_candidates, window_utilities
 from dpstats.privacy.guarantee import Neighbors, PrivacyGuarantee, quotient_up
 from dpstats.privacy.plan import Counted, ReleasePlan
 from dpstats.privacy.stages import AnyStage, Choice, Stage
@@ -46,9 +40,7 @@ WINDOWS, TAILS = "windows", "rows by distance from the windows"
 _WORDS = "a window among {candidates:,} for each column, exponential mechanism of scale {scale:.6g} rows"
 _WINDOW_ROWS = 120.0
 """The windows need this over n of epsilon for each column, and no more: the tails can use all the rest."""
-NO_WINDOW = (
-    "no window holds most rows, too few rows differ from 0, or they need other units (1e-138 to 1e138)"
-)
+NO_WINDOW = "no window holds most rows, too few rows differ from 0, or they need other units (1e-138 to 1e138)"
 NARROWEST, FURTHEST = 2.0**-460, 2.0**460
 """Least half-width, and largest size, of bounds that a release can use: inside the limits of lattices and grids."""
 LEAST_ROWS = 50.0
@@ -117,9 +109,7 @@ class ColumnBounds(NamedTuple):
     def tail_shares(self) -> tuple[Floats, Floats]:
         """The fraction of rows below and above the bounds, and the standard deviations of its noise."""
         clip = self.clip
-        return np.array([clip.below, clip.above]) / self.rows, np.array(
-            [clip.below_std, clip.above_std]
-        ) / self.rows
+        return np.array([clip.below, clip.above]) / self.rows, np.array([clip.below_std, clip.above_std]) / self.rows
 
 
 _NOWHERE = ColumnBounds(False, math.nan, math.nan, Clip(*[math.nan] * 6), math.nan)
@@ -234,15 +224,7 @@ def plan_bounds(
     # A row changes the window of every column, each drawn independently.
     moved = UTILITY_RANGE * d
     stages: list[AnyStage] = [
-        Choice(
-            WINDOWS,
-            2 * d,
-            moved,
-            quotient_up(moved, first * _EXACT),
-            count,
-            words=_WORDS,
-            neighbors=neighbors,
-        )
+        Choice(WINDOWS, 2 * d, moved, quotient_up(moved, first * _EXACT), count, words=_WORDS, neighbors=neighbors)
     ]
     if tails:
         # A replaced row leaves one bin and enters another one.
@@ -279,9 +261,7 @@ def read_column(X: Any, column: int) -> Floats:
 def release_bounds(X: Any, plan: BoundsPlan, session: Session) -> None:
     """Choose the windows of the columns of X, and count the rows on both sides of each."""
     columns = [read_column(X, j) for j in range(plan.n_features)]
-    parts = [
-        Part([window_utilities(x, plan.candidates(j), plan.window_epsilon)]) for j, x in enumerate(columns)
-    ]
+    parts = [Part([window_utilities(x, plan.candidates(j), plan.window_epsilon)]) for j, x in enumerate(columns)]
     chosen = np.atleast_2d(session.choose(WINDOWS, parts))
     if plan.tails is None:
         return
@@ -334,12 +314,7 @@ def _choose_clip(noisy: tuple[float, ...], *given: Any) -> Clip:
 
 
 def plan_with_bounds(
-    estimator: Any,
-    n_samples: Any,
-    n_features: Any,
-    *,
-    tails: bool = True,
-    noise: Callable[[Any], Any] | None = None,
+    estimator: Any, n_samples: Any, n_features: Any, *, tails: bool = True, noise: Callable[[Any], Any] | None = None
 ) -> Any:
     """Return the plan of an estimator that chooses its bounds first.
 

@@ -194,20 +194,14 @@ def window_utilities(x: Floats, candidates: Candidates, epsilon: float) -> Runs:
         for place in range(_ATOMS):
             base[candidates.atoms + place] = least_all - most_all
             windows = ties.get(place, _EMPTY)
-            found[candidates.atoms + place] = _Line(
-                windows.places, np.minimum(windows.counts - most_all, most_all)
-            )
+            found[candidates.atoms + place] = _Line(windows.places, np.minimum(windows.counts - most_all, most_all))
     utility = base[line]
-    parts = [
-        _split_runs(line, low, high, weight, utility, place, own) for place, own in sorted(found.items())
-    ]
+    parts = [_split_runs(line, low, high, weight, utility, place, own) for place, own in sorted(found.items())]
     untouched = ~np.isin(line, list(found))
     parts.append(tuple(column[untouched] for column in (line, low, high, weight, utility)))
     nowhere = least - most + math.ceil(_ADVANTAGE / epsilon)
     parts.append(tuple(np.array([one]) for one in (NOT_FOUND, 0, 0, _NOT_FOUND_WEIGHT, nowhere)))
-    line, low, high, weight, utility = (
-        as_int64(np.concatenate(column)) for column in zip(*parts, strict=True)
-    )
+    line, low, high, weight, utility = (as_int64(np.concatenate(column)) for column in zip(*parts, strict=True))
     return Runs(line, low, high, utility, weight)
 
 
@@ -251,13 +245,7 @@ def _count_windows(bins: Integers, least: int) -> _Line:
 
 
 def _split_runs(
-    line: Integers,
-    low: Integers,
-    high: Integers,
-    weight: Integers,
-    utility: Integers,
-    number: int,
-    own: _Line,
+    line: Integers, low: Integers, high: Integers, weight: Integers, utility: Integers, number: int, own: _Line
 ) -> tuple[Integers, ...]:
     """Return the runs of a line, split at the windows with many rows."""
     some = slice(*np.searchsorted(line, [number, number + 1]))

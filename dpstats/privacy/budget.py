@@ -167,10 +167,7 @@ class PrivacyBudget(Reported):
             raise LedgerError(f"{store.path}: the file is not a ledger, or it is corrupt") from None
         if planned:
             raise refuse(
-                "planned",
-                got="None",
-                allowed="the planned releases of the ledger",
-                remedy="Give the same list again.",
+                "planned", got="None", allowed="the planned releases of the ledger", remedy="Give the same list again."
             )
         budget = cls(*total, neighbors=relation, method=method, unit=unit)
         budget._store = store
@@ -279,9 +276,7 @@ class PrivacyBudget(Reported):
         neighbors = self._total.neighbors
         return tuple(
             BudgetEntry(
-                record.label,
-                PrivacyGuarantee(record.epsilon, record.delta, neighbors, unit=record.unit),
-                record.time,
+                record.label, PrivacyGuarantee(record.epsilon, record.delta, neighbors, unit=record.unit), record.time
             )
             for record in self._kept().records()
         )
@@ -362,9 +357,7 @@ class PrivacyBudget(Reported):
         """
         if not is_key(key):
             allowed = "text of 1 to 200 printable characters"
-            raise refuse(
-                "key", given=key, allowed=allowed, remedy="Name the release, for example by its date."
-            )
+            raise refuse("key", given=key, allowed=allowed, remedy="Name the release, for example by its date.")
         return self._view(_key=key, _label=self._full_label(key))
 
     @property
@@ -542,9 +535,7 @@ class PrivacyBudget(Reported):
             words = _distinguish(asked, fits), _distinguish(fits, asked)
             lacks_delta = cost.guarantee.epsilon <= fits[0] and cost.guarantee.delta > fits[1]
             advice = (
-                " Too little delta remains: set delta=0, or a smaller delta, in the release."
-                if lacks_delta
-                else ""
+                " Too little delta remains: set delta=0, or a smaller delta, in the release." if lacks_delta else ""
             )
             raise BudgetExceeded(
                 f"Requested {words[0]}, {cost.guarantee.relation}; already spent (epsilon = {used[0]:.6g}, delta = "
@@ -557,9 +548,7 @@ class PrivacyBudget(Reported):
     def _cost(self, item: Any) -> Cost:
         cost = self._known_cost(item)
         if cost.guarantee.simulated:
-            raise InvalidParameter(
-                "a simulated release is not private and cannot charge a budget. Remove random_state"
-            )
+            raise InvalidParameter("a simulated release is not private and cannot charge a budget. Remove random_state")
         if cost.guarantee.neighbors is not self._total.neighbors:
             raise refuse(
                 "charge",

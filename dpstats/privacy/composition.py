@@ -17,15 +17,7 @@ from scipy.special import gammaln, logsumexp
 
 from dpstats.data.parameters import check_integer, check_real
 from dpstats.errors import refuse, show
-from dpstats.privacy.guarantee import (
-    Neighbors,
-    PrivacyGuarantee,
-    check_cost,
-    sum_up,
-    two_product,
-    two_sum,
-    up,
-)
+from dpstats.privacy.guarantee import Neighbors, PrivacyGuarantee, check_cost, sum_up, two_product, two_sum, up
 
 _LARGEST_EPSILON = 1e100
 _LARGEST_COUNT = 10**12
@@ -99,12 +91,7 @@ def basic_composition(guarantees: Iterable[PrivacyGuarantee]) -> PrivacyGuarante
 
 
 def advanced_composition(
-    epsilon: float,
-    k: int,
-    delta_slack: float,
-    delta: float = 0.0,
-    *,
-    neighbors: Neighbors = Neighbors.REPLACE_ONE,
+    epsilon: float, k: int, delta_slack: float, delta: float = 0.0, *, neighbors: Neighbors = Neighbors.REPLACE_ONE
 ) -> PrivacyGuarantee:
     """Return the total of k releases, each (epsilon, delta)-private: theorem 3.20, as printed.
 
@@ -260,9 +247,7 @@ def optimal_composition_epsilon(epsilon: float, k: int, total_delta: float, delt
     floor = _combine(-math.inf, k, delta)
     if target < floor:
         raise refuse(
-            "total_delta",
-            given=target,
-            allowed=f"at least {floor:g}, what {k} releases of delta = {delta:g} add up to",
+            "total_delta", given=target, allowed=f"at least {floor:g}, what {k} releases of delta = {delta:g} add up to"
         )
     largest = up(k * Fraction(epsilon))
     if optimal_composition_delta(epsilon, k, 0.0, delta) <= target:
@@ -443,9 +428,7 @@ def group_privacy(guarantee: PrivacyGuarantee, size: int, *, unit: str | None = 
         return of_group
     epsilon, delta = guarantee.epsilon, guarantee.delta
     total = size * Fraction(epsilon)
-    return _total(
-        up(total), _chain_delta(epsilon, delta, size, float(min(total, Fraction(10**9)))), [of_group]
-    )
+    return _total(up(total), _chain_delta(epsilon, delta, size, float(min(total, Fraction(10**9)))), [of_group])
 
 
 def _chain_delta(epsilon: float, delta: float, size: int, total: float) -> float:

@@ -16,15 +16,7 @@ from scipy.special import log_ndtr, ndtr
 from dpstats.data.parameters import check_integer, check_real
 from dpstats.errors import InvalidParameter, refuse
 from dpstats.privacy.gaussian import gaussian_curve, gaussian_profile, zcdp_delta
-from dpstats.privacy.guarantee import (
-    Neighbors,
-    PrivacyGuarantee,
-    check_cost,
-    delta_of_two,
-    two_product,
-    two_sum,
-    up,
-)
+from dpstats.privacy.guarantee import Neighbors, PrivacyGuarantee, check_cost, delta_of_two, two_product, two_sum, up
 
 Epsilons = NDArray[np.float64]
 
@@ -384,13 +376,9 @@ def dearer(event: Event, numbers: Sequence[Fraction]) -> tuple[Event, Event]:
     ``numbers`` are in the order of `number_names`.
     """
     given = {
-        name: type(getattr(event, name))(number)
-        for name, number in zip(number_names(event), numbers, strict=True)
+        name: type(getattr(event, name))(number) for name, number in zip(number_names(event), numbers, strict=True)
     }
-    worst = {
-        name: (min if name == "scale" else max)(getattr(event, name), number)
-        for name, number in given.items()
-    }
+    worst = {name: (min if name == "scale" else max)(getattr(event, name), number) for name, number in given.items()}
     return replace(event, **worst), replace(event, **given)
 
 
@@ -471,9 +459,7 @@ class Sampled(Event):
         # A loss of the sampled release as one of the release: rounded down, as the profile falls.
         with np.errstate(over="ignore"):
             of_sample = np.log1p(np.expm1(epsilons) / self.rate)
-        of_sample = np.where(epsilons < 600, of_sample, epsilons - math.log(self.rate)) * (
-            1 - _MIXTURE_ROUNDING
-        )
+        of_sample = np.where(epsilons < 600, of_sample, epsilons - math.log(self.rate)) * (1 - _MIXTURE_ROUNDING)
         return _raise_curve(self.rate * self._base_curve(np.maximum(of_sample, 0.0)))
 
     def back_curve(self, epsilons: Epsilons) -> Epsilons:
@@ -503,11 +489,7 @@ class Sampled(Event):
 
     def largest_loss(self) -> float:
         largest = self.event.largest_loss()
-        return (
-            largest
-            if largest >= 600
-            else math.log1p(self.rate * math.expm1(largest)) * (1 + _MIXTURE_ROUNDING)
-        )
+        return largest if largest >= 600 else math.log1p(self.rate * math.expm1(largest)) * (1 + _MIXTURE_ROUNDING)
 
     def _twice(self) -> Event:
         raise InvalidParameter(
@@ -552,14 +534,10 @@ class GaussianMixture(Event):
             given = getattr(self, name)
             if not isinstance(given, Sequence) or not given:
                 raise refuse(name, given=given, allowed="a sequence of numbers")
-            numbers = tuple(
-                check_real(name, number, at_least=0, at_most=at_most, of=given) for number in given
-            )
+            numbers = tuple(check_real(name, number, at_least=0, at_most=at_most, of=given) for number in given)
             object.__setattr__(self, name, numbers)
         if len(self.shifts) != len(self.chances):
-            raise refuse(
-                "chances", got=f"{len(self.chances)} and {len(self.shifts)}", allowed="as many as shifts"
-            )
+            raise refuse("chances", got=f"{len(self.chances)} and {len(self.shifts)}", allowed="as many as shifts")
         if min(self.chances) == 0 or abs(math.fsum(self.chances) - 1) > 1e-9:
             raise refuse("chances", allowed="positive, with sum 1")
 
@@ -579,9 +557,7 @@ class GaussianMixture(Event):
         largest = max(self.shifts)
         low = np.full(losses.shape, -1e4)
         # The likeliest component with the largest shift alone reaches the loss there.
-        high = (
-            np.maximum(losses, 0) - math.log(self.chances[self.shifts.index(largest)])
-        ) / largest + largest
+        high = (np.maximum(losses, 0) - math.log(self.chances[self.shifts.index(largest)])) / largest + largest
         for _ in range(80):
             middle = (low + high) / 2
             below = self._losses(middle) < losses
@@ -592,9 +568,7 @@ class GaussianMixture(Event):
         if max(self.shifts) == 0:
             return np.zeros_like(epsilons)
         x = self._outputs(epsilons)
-        with_row = sum(
-            chance * ndtr(shift - x) for shift, chance in zip(self.shifts, self.chances, strict=True)
-        )
+        with_row = sum(chance * ndtr(shift - x) for shift, chance in zip(self.shifts, self.chances, strict=True))
         without = np.exp(np.minimum(epsilons + log_ndtr(-x), 0.0))
         return _raise_curve(np.maximum(with_row - without, 0.0) + _MIXTURE_ROUNDING * with_row)
 

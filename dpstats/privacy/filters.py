@@ -231,9 +231,7 @@ class ZCDP(Filter):
                 rho += Fraction(event.epsilon) ** 2 / 2
                 delta += exact(event.delta)
             else:
-                raise refuse(
-                    "method", got="'zcdp'", allowed=f"another for an event of the kind {type(event).__name__}"
-                )
+                raise refuse("method", got="'zcdp'", allowed=f"another for an event of the kind {type(event).__name__}")
         return rho, delta
 
     def limits(self) -> Amounts:
@@ -282,9 +280,7 @@ class PLD(Filter):
         claim = PrivacyGuarantee(self.epsilon, self.delta, events[0].neighbors)
         if not covers(events, claim):
             total = compose(events, self.delta)
-            raise BudgetExceeded(
-                f"the plan must cost at most the budget, {claim}, got {total}. Nothing was charged."
-            )
+            raise BudgetExceeded(f"the plan must cost at most the budget, {claim}, got {total}. Nothing was charged.")
 
     def amounts(self, cost: Cost, spent: Amounts) -> Amounts:
         made = int(spent[0])

@@ -134,9 +134,7 @@ def _profile_of(epsilon: float, sensitivity: float, sigma: float) -> float:
     (top, top_bits), (bottom, bottom_bits) = math.frexp(sensitivity), math.frexp(sigma)
     part = math.ldexp(mu, bottom_bits - top_bits)
     product, lost = two_product(part, bottom)
-    return gaussian_profile(
-        epsilon, mu, math.ldexp(((top - product) - lost) / bottom, top_bits - bottom_bits)
-    )
+    return gaussian_profile(epsilon, mu, math.ldexp(((top - product) - lost) / bottom, top_bits - bottom_bits))
 
 
 def gaussian_delta(epsilon: float, sigma: float, sensitivity: float = 1.0) -> float:
@@ -225,9 +223,7 @@ def _sigma(epsilon: float, delta: float, sensitivity: float) -> float:
     while _profile_of(epsilon, sensitivity, sigma) > delta:
         sigma = sigma * (1 + _ROUNDING) + _TINY
     if sigma == math.inf:
-        raise refuse(
-            "sensitivity", given=sensitivity, allowed="smaller", remedy="Its noise is beyond any float"
-        )
+        raise refuse("sensitivity", given=sensitivity, allowed="smaller", remedy="Its noise is beyond any float")
     return sigma
 
 
@@ -412,9 +408,7 @@ def zcdp_rho(epsilon: float, delta: float) -> float:
     if low == high:
         return low
     rho = float(
-        brentq(
-            lambda value: zcdp_epsilon(value, delta) - epsilon, low, high, xtol=1e-300, rtol=1e-13, disp=False
-        )
+        brentq(lambda value: zcdp_epsilon(value, delta) - epsilon, low, high, xtol=1e-300, rtol=1e-13, disp=False)
     )
     # To the safe side, in steps that double: a root that was not found in time costs little.
     step = 1e-12

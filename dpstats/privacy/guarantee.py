@@ -269,15 +269,11 @@ class PrivacyGuarantee(Reported):
                 if replaced
                 else f"that a {self.unit} was in the data"
             )
-            effect = (
-                f"Whatever is known beforehand, the release changes the odds {what}\nby a factor of at most"
-            )
+            effect = f"Whatever is known beforehand, the release changes the odds {what}\nby a factor of at most"
             effect = f"{effect} {factor:.3g}."
         else:
             that = f"that {self.unit}"
-            other = (
-                f"if {that} had held another value" if replaced else f"with {that} out of (or in) the data"
-            )
+            other = f"if {that} had held another value" if replaced else f"with {that} out of (or in) the data"
             effect = (
                 f"Anything the release may show is at most {factor:.3g} times as probable as it would be\n"
                 f"{other}, plus {self.delta:.3g}."
@@ -332,9 +328,7 @@ class PrivacyGuarantee(Reported):
 
     def summary(self) -> Summary:
         """Return a table with the meaning of the guarantee. It prints as text, and shows as HTML in a notebook."""
-        from dpstats.inference.results import (
-            Summary,  # on demand: this module needs the standard library only
-        )
+        from dpstats.inference.results import Summary  # on demand: this module needs the standard library only
 
         row = (self.relation, f"{self.epsilon:.6g}", f"{self.delta:.6g}")
         meaning = " ".join(self.explain().splitlines()[1:])

@@ -68,9 +68,7 @@ class Kept:
 
     def check(self, request: Request) -> None:
         """Refuse another request under this key. Only names that both have are compared, because plans come later."""
-        other = sorted(
-            name for name in request if name in self.request and request[name] != self.request[name]
-        )
+        other = sorted(name for name in request if name in self.request and request[name] != self.request[name])
         if other:
             raise InvalidParameter(
                 f"the key {self.key!r} must be for the release that was charged under it at {moment(self.time)} "

@@ -160,12 +160,7 @@ class LedgerStore:
     """
 
     def __init__(
-        self,
-        path: Any,
-        parameters: dict[str, Any] | None = None,
-        *,
-        identity: str | None = None,
-        create: bool = False,
+        self, path: Any, parameters: dict[str, Any] | None = None, *, identity: str | None = None, create: bool = False
     ) -> None:
         try:
             self.path = os.path.abspath(os.fsdecode(path))
@@ -245,8 +240,7 @@ class LedgerStore:
             raise LedgerError(f"{self.path} must be a dpstats ledger, got another file")
         if version not in (_WITHOUT_UNITS, SCHEMA_VERSION):
             raise LedgerError(
-                f"{self.path} was written by a newer dpstats: its version is {version}, this one knows "
-                f"{SCHEMA_VERSION}"
+                f"{self.path} was written by a newer dpstats: its version is {version}, this one knows {SCHEMA_VERSION}"
             )
         rows = connection.execute("SELECT identity, parameters, first, second FROM budget").fetchall()
         try:
@@ -264,9 +258,7 @@ class LedgerStore:
         if kept["identity"] != self.identity or kept["parameters"] != self.parameters:
             raise LedgerError(f"{self.path} is not the ledger it was: another file has taken its place")
         self._notice(connection, kept)
-        first = connection.execute(
-            f"SELECT {_unit(kept['version'])} FROM charges ORDER BY id LIMIT 1"
-        ).fetchone()
+        first = connection.execute(f"SELECT {_unit(kept['version'])} FROM charges ORDER BY id LIMIT 1").fetchone()
         return Spent(kept["totals"], None if first is None else str(first[0]))
 
     def _notice(self, connection: sqlite3.Connection, kept: dict[str, Any]) -> None:
@@ -298,8 +290,7 @@ class LedgerStore:
             ).fetchall()
         try:
             return tuple(
-                Record(str(label), float(e), float(d), float(time), str(unit))
-                for label, e, d, time, unit in rows
+                Record(str(label), float(e), float(d), float(time), str(unit)) for label, e, d, time, unit in rows
             )
         except (TypeError, ValueError):
             raise LedgerError(f"{self.path}: the file is not a ledger, or it is corrupt") from None
@@ -505,6 +496,4 @@ def _reason(error: sqlite3.Error) -> str:
 
 
 def _words(parameters: dict[str, Any]) -> str:
-    return ", ".join(
-        f"{name} = {value}" for name, value in sorted(parameters.items()) if value not in (None, [])
-    )
+    return ", ".join(f"{name} = {value}" for name, value in sorted(parameters.items()) if value not in (None, []))

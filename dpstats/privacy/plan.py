@@ -108,9 +108,7 @@ A computed total is an upper bound, and jumps by a relative 4e-6. Near the guara
 depend on the processor, decide whether it is certified. Margins close together keep the noise the same to 1e-5."""
 
 
-def largest_cost(
-    events: Callable[[float], Sequence[Event]], guarantee: PrivacyGuarantee, start: float
-) -> float:
+def largest_cost(events: Callable[[float], Sequence[Event]], guarantee: PrivacyGuarantee, start: float) -> float:
     """Return the largest number, to a relative 1e-9, at which the events stay within the guarantee.
 
     Parameters
@@ -174,11 +172,7 @@ def describe_bytes(size: int) -> str:
     """Return a number of bytes in the unit that a person reads, with two digits."""
     for unit, factor in (("GB", 10**9), ("MB", 10**6)):
         if size >= factor:
-            return (
-                f"about {size / factor:.2g} {unit}"
-                if size < 100 * factor
-                else f"about {size / factor:,.0f} {unit}"
-            )
+            return f"about {size / factor:.2g} {unit}" if size < 100 * factor else f"about {size / factor:,.0f} {unit}"
     return "less than 1 MB"
 
 
@@ -427,18 +421,13 @@ class Plan(Reported):
         """
         power = 1 - float(tradeoff_curve(self, 0.05))
         return (
-            f"{self}\n{self.guarantee.explain()}\n"
-            f"For these releases the power is in fact at most {100 * power:.1f}%."
+            f"{self}\n{self.guarantee.explain()}\nFor these releases the power is in fact at most {100 * power:.1f}%."
         )
 
     def __str__(self) -> str:
         stages = [f"  {stage.describe()}" for stage in self._listed]
         return "\n".join(
-            [
-                f"Release plan: {self.guarantee}",
-                *stages,
-                *(f"  {name}: {words}" for name, words in self.cautions),
-            ]
+            [f"Release plan: {self.guarantee}", *stages, *(f"  {name}: {words}" for name, words in self.cautions)]
         )
 
 
@@ -572,9 +561,7 @@ class ReleasePlan(Plan):
 
     @property
     def _listed(self) -> tuple[AnyStage, ...]:
-        return (
-            self.stages if self._first_release is None else (*self._first_release.plan.stages, *self.stages)
-        )
+        return self.stages if self._first_release is None else (*self._first_release.plan.stages, *self.stages)
 
     @property
     def together(self) -> Plan:

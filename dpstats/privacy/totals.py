@@ -25,15 +25,7 @@ from dpstats.privacy.composition import (
     log_binomial,
     optimal_composition_epsilon,
 )
-from dpstats.privacy.events import (
-    Approximate,
-    DiscreteLaplace,
-    Event,
-    Gaussian,
-    Pure,
-    as_event,
-    lattice_slack,
-)
+from dpstats.privacy.events import Approximate, DiscreteLaplace, Event, Gaussian, Pure, as_event, lattice_slack
 from dpstats.privacy.gaussian import LARGEST_LATTICE_SHARE, epsilon_of_mu, gaussian_profile, zcdp_epsilon
 from dpstats.privacy.guarantee import PrivacyGuarantee, down, root_up, sum_up, up
 
@@ -86,9 +78,7 @@ class _Losses:
         # Compute the divergence at each loss, from the largest down: d -> e^-step d + (1 - e^-step) above. There is no
         # subtraction, so the relative error is small, even if the divergence is small compared with the mass above.
         kept, gained = math.exp(-step), -math.expm1(-step)
-        rises = accumulate(
-            above[:0:-1].tolist(), lambda d, mass: kept * d + gained * mass, initial=self.infinite
-        )
+        rises = accumulate(above[:0:-1].tolist(), lambda d, mass: kept * d + gained * mass, initial=self.infinite)
         at = np.array(list(rises))[::-1]
         index = int(np.argmax(at <= delta)) if np.any(at <= delta) else losses.size
         if index == losses.size:
@@ -97,9 +87,7 @@ class _Losses:
         room = float(above[index] - at[index])
         share = float(delta - at[index]) / room if room > 0 else 1.0
         fall = -math.log1p(-share) if share < 1 else math.inf
-        return float(
-            max(0.0, float(losses[index]) - min(step, fall) * (1 - 1e-12) + 1e-15 * abs(losses[index]))
-        )
+        return float(max(0.0, float(losses[index]) - min(step, fall) * (1 - 1e-12) + 1e-15 * abs(losses[index])))
 
 
 # Sums of products of non-negative numbers have a small relative error for any size. So a total at a delta of 1e-11
@@ -122,10 +110,7 @@ def convolved_epsilon(
     reach = reach or {event: event.largest_loss() for event in others}
     kinds = sorted(others, key=lambda event: (event.largest_loss(), repr(event)))
     truncation = delta * 1e-4 / (sum(2 * others[kind].bit_length() for kind in kinds) + 2)
-    parts = [
-        _discretised(kind, step, reach[kind], back).times(others[kind], truncation, convolve)
-        for kind in kinds
-    ]
+    parts = [_discretised(kind, step, reach[kind], back).times(others[kind], truncation, convolve) for kind in kinds]
     if mu > 0:
         parts.append(_gaussian_losses(mu, step, truncation))
     # Convolving many distributions in pairs takes a hundredth of the time of adding each to a total that grows.
@@ -247,9 +232,7 @@ def loss_distribution_epsilon(events: Sequence[Event], delta: float, ceiling: fl
         return None
     commonest = max(others, key=lambda event: (others[event], *_order(event)))
     # The typical size of a loss. For a sampled release it is far below the reach.
-    usual = {
-        event: reach[event] if event.symmetric else min(reach[event], event.profile(0.0)) for event in others
-    }
+    usual = {event: reach[event] if event.symmetric else min(reach[event], event.profile(0.0)) for event in others}
     step = _step([usual[event] for event in others], mu, ceiling, usual[commonest])
     if step is None:
         return None
@@ -428,9 +411,7 @@ def _smallest(events: Sequence[Event], delta: float) -> tuple[float, float]:
             allowed="larger for these releases to have a total",
             remedy="Only pure releases have one at delta = 0, and the deltas of (epsilon, delta) releases add up.",
         )
-    optimal = all(
-        isinstance(event, Pure) for event in events
-    )  # others may cost less than their pure cost says
+    optimal = all(isinstance(event, Pure) for event in events)  # others may cost less than their pure cost says
     exact = closed[1] or (closed[2] if len(set(events)) == 1 else None) or (closed[3] if optimal else None)
     if exact is None and len(events) > 1:
         totals += _by_loss_distributions(events, delta, min(totals)[0])
@@ -439,9 +420,7 @@ def _smallest(events: Sequence[Event], delta: float) -> tuple[float, float]:
     return min((total for total in totals if total[0] <= best * (1 + 1e-3)), key=lambda total: total[::-1])
 
 
-def _by_loss_distributions(
-    events: Sequence[Event], delta: float, ceiling: float
-) -> list[tuple[float, float]]:
+def _by_loss_distributions(events: Sequence[Event], delta: float, ceiling: float) -> list[tuple[float, float]]:
     """The totals through loss distributions. Refine the grid while this lowers the total considerably."""
     totals: list[tuple[float, float]] = []
     ceiling = min(ceiling, _LARGEST_COST * (1 - 1e-9))
@@ -622,9 +601,7 @@ def gaussian_total(events: Sequence[Gaussian]) -> Gaussian:
     mus = Counter(event.mu for event in events)
     square = sum((count * Fraction(mu) ** 2 for mu, count in mus.items()), Fraction(0))
     return Gaussian(
-        root_up(square),
-        sum_up(event.total_variation for event in events),
-        neighbors=common_neighbors(list(events)),
+        root_up(square), sum_up(event.total_variation for event in events), neighbors=common_neighbors(list(events))
     )
 
 

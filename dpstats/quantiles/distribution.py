@@ -312,9 +312,7 @@ class PrivateDistribution(OneColumn[DistributionPlan]):
         else:
             grid = check_grid(self.bounds, self.step)
         if grid.points > _MOST_CELLS:
-            raise refuse(
-                "step", got=f"{grid.points:,}", allowed="not leave more than 2^20 values between the bounds"
-            )
+            raise refuse("step", got=f"{grid.points:,}", allowed="not leave more than 2^20 values between the bounds")
         height = height_of(grid.points if grid.declared else grid.steps)
         # A replaced row leaves one node of every level below the root and enters another. A row that becomes missing
         # also leaves the root, but enters no node: this is not a larger change.
@@ -441,14 +439,8 @@ class PrivateDistribution(OneColumn[DistributionPlan]):
             facts=[
                 *self._first_facts(),
                 ("Cells", f"{plan.cells:,}"),
-                (
-                    "Noise",
-                    f"{stage.noise.capitalize()} of scale {scale:.4g} on each of {stage.size:,} counts",
-                ),
-                (
-                    "Band",
-                    f"the cdf +- {min(band.width.half_width(0.05), 1.0):.3g} at 95%, everywhere at once",
-                ),
+                ("Noise", f"{stage.noise.capitalize()} of scale {scale:.4g} on each of {stage.size:,} counts"),
+                ("Band", f"the cdf +- {min(band.width.half_width(0.05), 1.0):.3g} at 95%, everywhere at once"),
             ],
             notes=[
                 "The band assumes independent rows only. All intervals come from it, and are simultaneous.",
@@ -489,11 +481,7 @@ def _numbers(x: Any) -> Numbers:
 
 
 def plot_distribution(
-    distribution: PrivateDistribution,
-    *,
-    reference: Any = None,
-    confidence_level: float = 0.95,
-    title: str = "",
+    distribution: PrivateDistribution, *, reference: Any = None, confidence_level: float = 0.95, title: str = ""
 ) -> Figure:
     """Draw a private cdf with its simultaneous band.
 
@@ -523,11 +511,7 @@ def plot_distribution(
         axis.fill_between(edges, low, high, step="post", color=ESTIMATE, alpha=0.2, lw=0, label=label)
     else:
         axis.plot(
-            np.append(grid.low, edges),
-            np.append(0.0, distribution.cdf_),
-            color=ESTIMATE,
-            lw=1.4,
-            label="private",
+            np.append(grid.low, edges), np.append(0.0, distribution.cdf_), color=ESTIMATE, lw=1.4, label="private"
         )
         at = np.repeat(np.append(grid.low, edges), 2)[1:-1]
         ends = np.repeat(np.append(0.0, low[:-1]), 2), np.repeat(high, 2)
@@ -550,6 +534,4 @@ def plot_distribution(
 
 @picture_of.register
 def _of_distribution(distribution: PrivateDistribution) -> tuple[str, Any]:
-    return "The private cdf, with its 95% band, which holds everywhere at once.", plot_distribution(
-        distribution
-    )
+    return "The private cdf, with its 95% band, which holds everywhere at once.", plot_distribution(distribution)

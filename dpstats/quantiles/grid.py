@@ -175,9 +175,7 @@ def check_grid(bounds: Any, step: Any) -> Grid:
 def finite_places(X: Any, grid: Grid, up: bool = False, missing: str = "error") -> NDArray[np.integer[Any]]:
     """Return the places of the rows of a column. Rows that are not finite are dropped, or raise an error."""
     column = np.asarray(X)[:, 0]
-    finite = np.concatenate(
-        [np.isfinite(column[start : start + _BLOCK]) for start in range(0, column.size, _BLOCK)]
-    )
+    finite = np.concatenate([np.isfinite(column[start : start + _BLOCK]) for start in range(0, column.size, _BLOCK)])
     if not finite.all():
         if missing == "error":
             raise refuse_data(
@@ -341,9 +339,7 @@ class Band:
         place = np.searchsorted(self.edges, values, side="left") - 1  # the last edge below a value
         above = np.maximum.accumulate(self.fit)[place] - fractions
         above = np.where((place >= 0) & ((self.cdf[place] >= fractions) | (place == last)), above, 0.0)
-        place = (
-            np.searchsorted(self.starts[: last + 1], values, side="right") - 1
-        )  # the last start at or below it
+        place = np.searchsorted(self.starts[: last + 1], values, side="right") - 1  # the last start at or below it
         below = fractions - np.minimum.accumulate(self.fit[::-1])[::-1][place]
         below = np.where((place >= 0) & (place < last) & (self.cdf[place] < fractions), below, 0.0)
         return np.maximum(above, 0.0), np.maximum(below, 0.0)

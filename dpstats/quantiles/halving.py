@@ -110,11 +110,7 @@ def cells(places: Places, share: Fraction, low: int, high: int) -> Cells:
 
 
 def release(
-    places: Places,
-    levels: tuple[tuple[Node, ...], ...],
-    names: tuple[str, ...],
-    steps: int,
-    session: Session,
+    places: Places, levels: tuple[tuple[Node, ...], ...], names: tuple[str, ...], steps: int, session: Session
 ) -> None:
     """Choose the quantiles of every level, within the parts between the quantiles of earlier levels."""
     count = 1 if session.size is None else session.size

@@ -12,12 +12,7 @@ from typing import TYPE_CHECKING, Any, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from dpstats.data.parameters import (
-    check_choice,
-    check_level,
-    check_privacy_parameters,
-    check_real,
-)
+from dpstats.data.parameters import check_choice, check_level, check_privacy_parameters, check_real
 from dpstats.data.rows import Rows
 from dpstats.data.values import as_int64
 from dpstats.errors import ScaleOutOfRange, attempt, refuse, show
@@ -202,9 +197,7 @@ class PrivateQuantile(OneColumn[QuantilePlan]):
             return cast(QuantilePlan, plan_with_bounds(self, n, 1, tails=False))
         epsilon, delta = check_privacy_parameters(self.epsilon, self.delta)
         q, grid = tuple(sorted(check_fractions(self.q))), check_grid(self.bounds, self.step)
-        level = (
-            None if self.confidence_level is None else check_level("confidence_level", self.confidence_level)
-        )
+        level = None if self.confidence_level is None else check_level("confidence_level", self.confidence_level)
         coverage = check_choice("coverage", self.coverage, ["auto", "regular", "any"])
         method = check_choice("method", self.method, ["auto", "joint", "halving"])
         missing = self._policy()
@@ -215,17 +208,12 @@ class PrivateQuantile(OneColumn[QuantilePlan]):
         if method == "halving":
             if level is not None:
                 raise refuse(
-                    "confidence_level",
-                    given=level,
-                    allowed="None with method='halving', which has no intervals",
+                    "confidence_level", given=level, allowed="None with method='halving', which has no intervals"
                 )
             return _plan_or_name_another(halving_plan, n, grid, q, guarantee, missing)
         if level is None and coverage == "any":
             raise refuse(
-                "coverage",
-                given=coverage,
-                allowed="'regular' without intervals",
-                remedy="Give a confidence_level.",
+                "coverage", given=coverage, allowed="'regular' without intervals", remedy="Give a confidence_level."
             )
         if missing == "drop" and coverage == "any":
             raise refuse(
@@ -272,9 +260,7 @@ class PrivateQuantile(OneColumn[QuantilePlan]):
         """
         self._fitted()
         plan, points = self.plan_, np.asarray(self.quantile_)
-        how, of = (
-            ("level by level", "of the last level") if plan.halving else ("together", "where rows lie evenly")
-        )
+        how, of = ("level by level", "of the last level") if plan.halving else ("together", "where rows lie evenly")
         return Estimates(
             points,
             None,
@@ -313,9 +299,7 @@ class PrivateQuantile(OneColumn[QuantilePlan]):
                 "could not pass it."
             )
         else:
-            notes.append(
-                f"Intervals assume independent rows. {REGULAR} {_ANY_DROPPED if plan.dropped else _ANY}"
-            )
+            notes.append(f"Intervals assume independent rows. {REGULAR} {_ANY_DROPPED if plan.dropped else _ANY}")
             if not plan.grid.declared:
                 notes.insert(0, f"{TIED}{'.' if plan.dropped else _OR_ANY}")
         if plan.crowded:
@@ -347,17 +331,13 @@ def choose_points(places: Any, rows: Any, plan: QuantilePlan, session: Session, 
     anchors, case = np.unique(counted, return_inverse=True)
     # All ranks shift by the same number with the observed rows, so that one row changes all utilities in one
     # direction.
-    aims = [
-        [rank + plan.shift(places.size, anchor) for rank in plan.aim(anchor, each)]
-        for anchor in anchors.tolist()
-    ]
+    aims = [[rank + plan.shift(places.size, anchor) for rank in plan.aim(anchor, each)] for anchor in anchors.tolist()]
     cases = [windows(places, tuple(ranks), plan.grid.steps, each) for ranks in aims]
     chosen = session.choose(POINTS, [Part(cases, case.reshape(-1) if plan.dropped else None)])
     if plan.accepted:
         ordered = np.sort(chosen, axis=-1)
         low, high = (
-            ordered[..., [i for i, target in enumerate(plan.targets) if target.kind == kind]]
-            for kind in (LOW, HIGH)
+            ordered[..., [i for i, target in enumerate(plan.targets) if target.kind == kind]] for kind in (LOW, HIGH)
         )
         session.add(COUNTS, counts_beside(places, low, high))
 
@@ -426,9 +406,7 @@ def _plan_or_name_another(make: Callable[..., QuantilePlan], *arguments: Any) ->
     try:
         return make(*arguments)
     except ScaleOutOfRange as error:
-        raise ScaleOutOfRange(
-            f"{error}. Or use PrivateDistribution, which allows a smaller epsilon."
-        ) from None
+        raise ScaleOutOfRange(f"{error}. Or use PrivateDistribution, which allows a smaller epsilon.") from None
 
 
 def plot_quantiles(quantiles: PrivateQuantile, *, title: str = "") -> Figure:
@@ -455,9 +433,7 @@ def plot_quantiles(quantiles: PrivateQuantile, *, title: str = "") -> Figure:
         # A separately chosen point may equal a limit of its interval, but is never outside.
         middle, errors, marked = place_bars(points, low, high)
         label = f"private, with {100 * quantiles.plan_.confidence_level:g}% intervals"
-        axis.errorbar(
-            q, middle, errors, fmt="o", ms=4, capsize=3, color=ESTIMATE, label=label, markevery=marked
-        )
+        axis.errorbar(q, middle, errors, fmt="o", ms=4, capsize=3, color=ESTIMATE, label=label, markevery=marked)
         axis.legend(fontsize=8, frameon=False, loc="upper left")
     axis.set_xlim(0, 1)
     axis.set_xlabel("q")

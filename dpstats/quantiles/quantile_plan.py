@@ -160,11 +160,7 @@ class QuantilePlan(GridPlan):
         """Return the standard deviation of the error of the rank of one quantile."""
         stage = self.choices[-1]
         # In a part, a rank error of k halves has weight e^(-|k| epsilon/2).
-        errors = (
-            rank_errors(1, stage.scale_steps / 2)
-            if self.halving
-            else rank_errors(stage.size, stage.scale_steps)
-        )
+        errors = rank_errors(1, stage.scale_steps / 2) if self.halving else rank_errors(stage.size, stage.scale_steps)
         return math.hypot(errors.std, self.rows_std * (q - self._middle))
 
     @property
@@ -246,25 +242,11 @@ def points_plan(
         stages.append(Stage(COUNTS, "joint", len(ends), 1.0, 1, noise))
         accepted = [_accepted(n, x, len(ends), noise, level or 0.5) for x in q]
     return QuantilePlan(
-        tuple(stages),
-        guarantee,
-        n,
-        1,
-        grid,
-        q,
-        targets,
-        (),
-        level,
-        coverage,
-        tuple(accepted),
-        unseparated,
-        missing,
+        tuple(stages), guarantee, n, 1, grid, q, targets, (), level, coverage, tuple(accepted), unseparated, missing
     )
 
 
-def cheap_coverage(
-    n: int, grid: Grid, q: tuple[float, ...], guarantee: PrivacyGuarantee, level: float | None
-) -> str:
+def cheap_coverage(n: int, grid: Grid, q: tuple[float, ...], guarantee: PrivacyGuarantee, level: float | None) -> str:
     """Return "any" if its intervals are hardly wider on rows without ties, and otherwise "regular"."""
     # The least width of a check is the noise of its counts: below, its plan is not worth making.
     if n * min(guarantee.epsilon, 1.0) < _CHECKED:
@@ -344,9 +326,7 @@ def halving_plan(
     )
 
 
-def _lost(
-    n: int, grid: Grid, q: tuple[float, ...], levels: tuple[tuple[Node, ...], ...], scale: float
-) -> set[float]:
+def _lost(n: int, grid: Grid, q: tuple[float, ...], levels: tuple[tuple[Node, ...], ...], scale: float) -> set[float]:
     """Return the quantiles that a bound would draw to it, among the quantiles next to the bound."""
     found = set()
     for node in (node for level in levels for node in level):

@@ -79,11 +79,7 @@ def share_estimates(
     estimate = answers if shown is None else shown
     errors: NormalErrors | ShareErrors
     if estimand == "data":
-        errors, words, together = (
-            NormalErrors(answers, noise_std, 0.0, 1.0),
-            "the shares of these rows",
-            SIDAK,
-        )
+        errors, words, together = (NormalErrors(answers, noise_std, 0.0, 1.0), "the shares of these rows", SIDAK)
         error = noise_std
     else:
         n = n_samples
@@ -310,20 +306,14 @@ class WorkloadAnswers(HasEstimates, WorkloadRelease[WorkloadPlan]):
         check_is_fitted(self, "answers_")
         of = check_estimand(estimand)
         if of == "population" and not self.queries_.is_counting:
-            raise refuse(
-                "estimand", given=estimand, allowed="'data' where values of queries are not all 0 or 1"
-            )
+            raise refuse("estimand", given=estimand, allowed="'data' where values of queries are not all 0 or 1")
         numbers = self.linear_[at], self.noise_std_[at], self.plan_.n_samples
         names = [self.queries_.label(j) for j in range(self.linear_.size)[at]]
         found = share_estimates(*numbers, of, shown=self.answers_[at], names=names)
         return replace(found, title=_TITLE, simulated=self.privacy_.simulated)
 
     def marginal(
-        self,
-        attributes: Any,
-        confidence_level: float | None = None,
-        estimand: str = "data",
-        backend: str = "pandas",
+        self, attributes: Any, confidence_level: float | None = None, estimand: str = "data", backend: str = "pandas"
     ) -> Any:
         """Return a table of the workload as a data frame with levels, proportions and intervals.
 
@@ -340,17 +330,12 @@ class WorkloadAnswers(HasEstimates, WorkloadRelease[WorkloadPlan]):
         queries, domain = self._asked()
         if not isinstance(queries, MarginalQueries):
             raise refuse(
-                "workload",
-                got="other queries",
-                allowed="tables of attributes for marginal()",
-                remedy="Use predict().",
+                "workload", got="other queries", allowed="tables of attributes for marginal()", remedy="Use predict()."
             )
         table = check_table("attributes", attributes, domain)
         if table not in queries.tables:
             known = show_names(domain.label(other) for other in queries.tables)
-            raise refuse(
-                "attributes", given=domain.label(table), allowed=f"name a table of the workload, {known}"
-            )
+            raise refuse("attributes", given=domain.label(table), allowed=f"name a table of the workload, {known}")
         place = queries.tables.index(table)
         at = queries.part(place)
         interval = self._estimates(estimand, at).confidence_interval(confidence_level)
@@ -390,9 +375,7 @@ class WorkloadAnswers(HasEstimates, WorkloadRelease[WorkloadPlan]):
             "Shares are of one distribution that fits the release, and biased; intervals are of the unbiased answers."
         ]
         if self.synthetic_ is None:
-            notes = [
-                "The domain is too large for one distribution: shares are the unbiased ones, moved into [0, 1]."
-            ]
+            notes = ["The domain is too large for one distribution: shares are the unbiased ones, moved into [0, 1]."]
         elif not self.fitted_:
             notes = [
                 "No distribution was found that is as near as the noise: shares are the unbiased ones, moved into "
@@ -419,11 +402,7 @@ class WorkloadAnswers(HasEstimates, WorkloadRelease[WorkloadPlan]):
         for i, table in enumerate(queries.tables[:_SHOWN]):
             at = queries.part(i)
             std = float(self.noise_std_[at][0])
-            away = (
-                math.nan
-                if self.uniform_ is None
-                else float(np.abs(self.answers_[at] - self.uniform_[at]).sum())
-            )
+            away = math.nan if self.uniform_ is None else float(np.abs(self.answers_[at] - self.uniform_[at]).sum())
             l1 = math.sqrt(2 / math.pi) * float(self.noise_std_[at].sum())
             cells = f"{math.prod(queries.shapes[i])}"
             rows.append((queries.domain.label(table), cells, f"{z * std:.2g}", f"{l1:.2g}", f"{away:.2g}"))
@@ -434,9 +413,7 @@ class WorkloadAnswers(HasEstimates, WorkloadRelease[WorkloadPlan]):
 # Figures
 
 
-def plot_answers(
-    answers: WorkloadAnswers, *, reference: Any = None, confidence_level: float = 0.95
-) -> Figure:
+def plot_answers(answers: WorkloadAnswers, *, reference: Any = None, confidence_level: float = 0.95) -> Figure:
     """Draw the answers to a workload with their intervals, and the errors for other values of epsilon.
 
     Parameters
@@ -462,9 +439,7 @@ def plot_answers(
         raise refuse_data("reference", allowed="numbers, one for each query")
     if exact.shape != answers.linear_.shape:
         raise refuse(
-            "reference",
-            got=f"shape {exact.shape}",
-            allowed=f"have an answer for each query {answers.linear_.shape}",
+            "reference", got=f"shape {exact.shape}", allowed=f"have an answer for each query {answers.linear_.shape}"
         )
     interval = answers.confidence_interval(confidence_level)
     low, high = np.asarray(interval.low), np.asarray(interval.high)

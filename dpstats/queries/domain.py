@@ -75,9 +75,7 @@ class Domain:
         named = isinstance(attributes, Mapping)
         if isinstance(attributes, str | bytes) or not isinstance(attributes, Mapping | Sequence | np.ndarray):
             raise refuse(
-                "attributes",
-                given=attributes,
-                allowed="declared, {name: levels, Bins or number of levels, ...}",
+                "attributes", given=attributes, allowed="declared, {name: levels, Bins or number of levels, ...}"
             )
         if not len(attributes):
             raise refuse("attributes", got="none", allowed="at least one")
@@ -85,9 +83,7 @@ class Domain:
         for place, name in enumerate(declared):
             if not isinstance(name, str) or not name or TIMES.strip() in name:
                 raise refuse(
-                    "names of attributes",
-                    got=f"another at position {place}",
-                    allowed=f"text without {TIMES.strip()!r}",
+                    "names of attributes", got=f"another at position {place}", allowed=f"text without {TIMES.strip()!r}"
                 )
         further = _check_other(other, tuple(declared))
         kinds = [_kind(place, item, name in further) for place, (name, item) in enumerate(declared.items())]
@@ -243,9 +239,7 @@ def find_position(domain: Domain, attribute: Any, given: Any) -> int:
     if whole and 0 <= attribute < len(domain.names):
         return int(attribute)
     known = ", ".join(map(repr, domain.names))
-    raise refuse(
-        "an attribute", given=given, allowed=f"one of {known}, or a position below {len(domain.names)}"
-    )
+    raise refuse("an attribute", given=given, allowed=f"one of {known}, or a position below {len(domain.names)}")
 
 
 class WithOther:
@@ -283,9 +277,7 @@ def _kind(place: int, declared: Any, further: bool) -> Kind:
         kind = declared
     elif isinstance(declared, int | np.integer) and not isinstance(declared, bool):
         if declared > LARGEST_TABLE:
-            raise refuse(
-                what, got="more", allowed=f"at most {LARGEST_TABLE:,} levels", remedy="Declare coarser Bins."
-            )
+            raise refuse(what, got="more", allowed=f"at most {LARGEST_TABLE:,} levels", remedy="Declare coarser Bins.")
         if declared + further < 2:
             raise refuse(what, got="fewer", allowed="two levels or more")
         kind = Categories(range(int(declared)), what)

@@ -72,9 +72,7 @@ class MarginalQueries(LinearQueries, name="marginals"):
         flat = np.asarray(values)
         if flat.shape != (self.n_queries,):
             raise refuse(
-                "values",
-                got=f"{flat.shape}",
-                allowed=f"have shape ({self.n_queries},), one value of each query",
+                "values", got=f"{flat.shape}", allowed=f"have shape ({self.n_queries},), one value of each query"
             )
         return [flat[self.part(i)].reshape(shape) for i, shape in enumerate(self.shapes)]
 
@@ -93,9 +91,7 @@ class MarginalQueries(LinearQueries, name="marginals"):
         i, cell = self._place(j)
         own = np.zeros(self.shapes[i])
         own[cell] = 1.0
-        return np.array(
-            np.broadcast_to(spread({self.tables[i]: own}, self.domain.shape), self.domain.shape)
-        ).ravel()
+        return np.array(np.broadcast_to(spread({self.tables[i]: own}, self.domain.shape), self.domain.shape)).ravel()
 
     def label(self, j: int) -> str:
         i, cell = self._place(j)
@@ -196,10 +192,7 @@ def spread(weights: dict[Table, NDArray[Any]], shape: Sequence[int]) -> NDArray[
 def _spread(weights: dict[Table, NDArray[Any]], axis: int, kept: int, shape: tuple[int, ...]) -> NDArray[Any]:
     if len(weights) == 1:
         ((table, array),) = weights.items()
-        ends = [
-            array.shape[kept + table[kept:].index(j)] if j in table[kept:] else 1
-            for j in range(axis, len(shape))
-        ]
+        ends = [array.shape[kept + table[kept:].index(j)] if j in table[kept:] else 1 for j in range(axis, len(shape))]
         return array.reshape(*array.shape[:kept], *ends)
     having = {table: array for table, array in weights.items() if axis in table}
     lacking = {table: array for table, array in weights.items() if axis not in table}
@@ -220,12 +213,7 @@ def _spread(weights: dict[Table, NDArray[Any]], axis: int, kept: int, shape: tup
 
 def closure(tables: Iterable[Table]) -> tuple[Table, ...]:
     """Return all nonempty subtables of these tables, small tables first."""
-    found = {
-        part
-        for table in tables
-        for k in range(1, len(table) + 1)
-        for part in itertools.combinations(table, k)
-    }
+    found = {part for table in tables for k in range(1, len(table) + 1) for part in itertools.combinations(table, k)}
     return tuple(sorted(found, key=lambda table: (len(table), table)))
 
 

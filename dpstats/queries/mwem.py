@@ -178,12 +178,9 @@ class Rounds:
         self._queries = plan.queries
         shape = self._queries.domain.shape
         self.p = uniform(draws, self._queries.size)
-        self._known = Measured(
-            Contrasts(shape), np.zeros((draws, *shape)), np.zeros((draws, *shape)), plan.n_samples
-        )
+        self._known = Measured(Contrasts(shape), np.zeros((draws, *shape)), np.zeros((draws, *shape)), plan.n_samples)
         self._penalties = [
-            round(math.sqrt(2 / math.pi) * plan.noise_std * math.prod(own) * ROW)
-            for own in self._queries.shapes
+            round(math.sqrt(2 / math.pi) * plan.noise_std * math.prod(own) * ROW) for own in self._queries.shapes
         ]
 
     def scores(self, exact: Mapping[Table, Counts]) -> NDArray[np.int64]:
@@ -443,22 +440,15 @@ class MarginalMWEM(HasEstimates, WorkloadRelease[MwemPlan]):
         assert isinstance(queries, MarginalQueries)
         rows = [
             (f"{t}", TIMES.join(table), f"{counts.size}")
-            for t, (table, counts) in enumerate(
-                zip(self.measured_[:_SHOWN], self.counts_[:_SHOWN], strict=True), 1
-            )
+            for t, (table, counts) in enumerate(zip(self.measured_[:_SHOWN], self.counts_[:_SHOWN], strict=True), 1)
         ]
         facts = [
             *self._public_facts(
                 ("Domain", repr(queries.domain)[len("Domain(") : -1]),
                 ("Workload", f"{len(queries):,} queries in {len(queries.tables)} tables"),
             ),
-            (
-                "Noise",
-                f"Gaussian of standard deviation {plan.noise_std:.4g} on the counts of a measured table",
-            ),
+            ("Noise", f"Gaussian of standard deviation {plan.noise_std:.4g} on the counts of a measured table"),
         ]
-        notes = [
-            "Answers are of one distribution. Only for tables that were measured is the error known: marginal()."
-        ]
+        notes = ["Answers are of one distribution. Only for tables that were measured is the error known: marginal()."]
         notes += [SIMULATED] * self.privacy_.simulated
         return Summary("Private tables by MWEM", facts, ["round", "measured", "cells"], rows, notes)

@@ -101,9 +101,7 @@ class RangeQueries(LinearQueries, name="ranges"):
     def _list_all(self) -> NDArray[np.int64]:
         if (count := self._size * (self._size + 1) // 2) > _MOST_RANGES:
             raise refuse(
-                "ends",
-                got=f"all {count:,} on {self._size:,} points",
-                allowed=f"name at most {_MOST_RANGES:,} ranges",
+                "ends", got=f"all {count:,} on {self._size:,} points", allowed=f"name at most {_MOST_RANGES:,} ranges"
             )
         return as_int64(np.column_stack(np.triu_indices(self._size)))
 
@@ -143,9 +141,7 @@ class RangeQueries(LinearQueries, name="ranges"):
 
     def transpose(self, w: Any) -> Numbers:
         weights = real_vector("w", w, self.n_queries).astype(np.float64)
-        starts, stops = (
-            np.bincount(at, weights, self._size + 1) for at in (self.ends[:, 0], self.ends[:, 1] + 1)
-        )
+        starts, stops = (np.bincount(at, weights, self._size + 1) for at in (self.ends[:, 0], self.ends[:, 1] + 1))
         return np.cumsum(starts - stops)[:-1]
 
     def query(self, j: int) -> Numbers:
@@ -318,9 +314,7 @@ class HalfspaceQueries(LinearQueries, name="halfspaces"):
 
     def query(self, j: int) -> Numbers:
         index = self._index(j)
-        return np.asarray(
-            (self._directions[index] @ self._points.T >= self._planes[index]).astype(np.float64)
-        )
+        return np.asarray((self._directions[index] @ self._points.T >= self._planes[index]).astype(np.float64))
 
     def label(self, j: int) -> str:
         return f"halfspace {self._index(j)}"

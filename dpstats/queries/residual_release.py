@@ -277,8 +277,7 @@ class ResidualRelease:
         exact = dict(self._margins(rows))
         return {
             RESIDUALS: {
-                self._name(part): (whole_residual(exact[part]) << self._bits(part)).ravel()
-                for part in self.weights
+                self._name(part): (whole_residual(exact[part]) << self._bits(part)).ravel() for part in self.weights
             }
         }
 
@@ -316,10 +315,7 @@ class ResidualRelease:
 
     def _residuals(self, released: Mapping[str, Any]) -> dict[Table, Numbers]:
         noisy: Noisy = released[RESIDUALS]
-        return {
-            part: residual(noisy[self._name(part)].reshape([self.shape[j] for j in part]))
-            for part in self.weights
-        }
+        return {part: residual(noisy[self._name(part)].reshape([self.shape[j] for j in part])) for part in self.weights}
 
     def _variances(self, plan: ReleasePlan) -> dict[Table, float]:
         return {part: float(np.asarray(plan.noise(self._name(part)).std)) ** 2 for part in self.weights}

@@ -46,9 +46,7 @@ class SyntheticDistribution:
         """Return the answers to queries on the domain: shape (n_queries,), in [0, 1]."""
         if queries.size != self.domain.size:
             raise refuse(
-                "queries",
-                got=f"queries on {queries.size:,}",
-                allowed=f"on the domain's {self.domain.size:,} cells",
+                "queries", got=f"queries on {queries.size:,}", allowed=f"on the domain's {self.domain.size:,} cells"
             )
         return np.clip(np.asarray(queries.answers(self.probabilities.ravel()), dtype=np.float64), 0.0, 1.0)
 
@@ -129,12 +127,7 @@ def fit(evaluate: Evaluate, size: int, freedom: int, enough: float = 0.0) -> Fit
 
 
 def descend(
-    evaluate: Evaluate,
-    start: Numbers,
-    *,
-    enough: float = 0.0,
-    tolerance: float = 0.0,
-    steps: int = _MOST_STEPS,
+    evaluate: Evaluate, start: Numbers, *, enough: float = 0.0, tolerance: float = 0.0, steps: int = _MOST_STEPS
 ) -> Numbers:
     """Return distributions with small misfits.
 
@@ -170,10 +163,7 @@ def descend(
         # Accept a step that gains at least half of the linear prediction.
         taken = left & (found <= misfit - (gradient * (p - q)).sum(axis=1) / 2)
         keep = taken[:, None]
-        p, logs = (
-            np.where(keep, q, p),
-            np.where(keep, np.maximum(moved - np.log(whole), np.log(_LEAST)), logs),
-        )
+        p, logs = (np.where(keep, q, p), np.where(keep, np.maximum(moved - np.log(whole), np.log(_LEAST)), logs))
         misfit, gradient = np.where(taken, found, misfit), np.where(keep, slope, gradient)
         step = step * np.where(taken, _GROW, _SHRINK)
     return p

@@ -100,18 +100,14 @@ class WorkloadRelease(_AnsweredFit[Plan], ABC):
         if not isinstance(workload, LinearQueries):
             if domain is None:
                 raise refuse(
-                    "domain",
-                    given=workload,
-                    allowed="declared for tables of attributes, or workload be LinearQueries",
+                    "domain", given=workload, allowed="declared for tables of attributes, or workload be LinearQueries"
                 )
             return MarginalQueries(domain, check_tables("workload", workload, domain)), domain
         if domain is None:
             domain = workload.domain if isinstance(workload, MarginalQueries) else Domain([workload.size])
         if workload.size != domain.size:
             raise refuse(
-                "workload",
-                got=f"queries on {workload.size:,}",
-                allowed=f"on the domain's {domain.size:,} cells",
+                "workload", got=f"queries on {workload.size:,}", allowed=f"on the domain's {domain.size:,} cells"
             )
         _check_same("workload", workload, domain)
         return workload, domain

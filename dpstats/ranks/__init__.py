@@ -1,17 +1,7 @@
 """Private rank tests and tests of distributions, with p-values that include the noise."""
 
-from dpstats.ranks.distribution_tests import (
-    DistributionTestResult,
-    GoodnessOfFitTest,
-    KolmogorovSmirnovTest,
-)
-from dpstats.ranks.functions import (
-    goodness_of_fit,
-    kruskal_wallis,
-    ks_test,
-    mann_whitney,
-    wilcoxon_signed_rank,
-)
+from dpstats.ranks.distribution_tests import DistributionTestResult, GoodnessOfFitTest, KolmogorovSmirnovTest
+from dpstats.ranks.functions import goodness_of_fit, kruskal_wallis, ks_test, mann_whitney, wilcoxon_signed_rank
 from dpstats.ranks.rank_tests import KruskalWallisTest, MannWhitneyTest, RankTestResult, SignedRankTest
 
 __all__ = [

@@ -274,10 +274,7 @@ class _DistributionTest(RankTest):
         statistic, noise, n = plan.statistic, plan.statistic_noise, plan.n_samples
         exact = statistic.measure(self._arrange(draw(n, plan, rng), rng.permutation(n)))
         steps = exact + noise.draw(rng, exact.shape)
-        return (
-            pvalue(statistic.nulls(steps, noise, self.n_simulations), float(steps[0]), statistic.slack)
-            <= level
-        )
+        return pvalue(statistic.nulls(steps, noise, self.n_simulations), float(steps[0]), statistic.slack) <= level
 
     def _power(self, n: int, draw: Callable[..., Any], level: float, n_datasets: int) -> float:
         """Return the fraction of simulated datasets that the test rejects."""
@@ -476,9 +473,7 @@ class KolmogorovSmirnovTest(_DistributionTest, GroupRankTest):
 
         def draw(n: int, plan: Any, rng: np.random.Generator) -> tuple[Any, Any]:
             size = plan.sizes[0] if plan.sizes else int(rng.binomial(n, fraction))
-            rows = [
-                law.rvs(count, random_state=rng) for law, count in zip(laws, (size, n - size), strict=True)
-            ]
+            rows = [law.rvs(count, random_state=rng) for law, count in zip(laws, (size, n - size), strict=True)]
             return np.concatenate(rows), np.repeat([0, 1], [size, n - size])
 
         return self._power(n_samples, draw, level, n_datasets)

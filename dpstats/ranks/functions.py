@@ -10,11 +10,7 @@ from dpstats.data.columns import check_indexes
 from dpstats.data.rows import column_of
 from dpstats.errors import refuse, refuse_data
 from dpstats.privacy.budget import PrivacyBudget
-from dpstats.ranks.distribution_tests import (
-    DistributionTestResult,
-    GoodnessOfFitTest,
-    KolmogorovSmirnovTest,
-)
+from dpstats.ranks.distribution_tests import DistributionTestResult, GoodnessOfFitTest, KolmogorovSmirnovTest
 from dpstats.ranks.rank_tests import KruskalWallisTest, MannWhitneyTest, RankTestResult, SignedRankTest
 
 
@@ -279,9 +275,7 @@ def _two_samples(x: Any, labels: Any, groups: Any) -> tuple[Any, Any, Any]:
     if groups is not None:
         return x, labels, groups
     if labels is None:
-        raise refuse(
-            "labels", given=None, allowed="given: the second sample, or with groups the group of each row"
-        )
+        raise refuse("labels", given=None, allowed="given: the second sample, or with groups the group of each row")
     first, second = column_of("x", x), column_of("without groups, the second sample", labels)
     return np.concatenate([first, second]), np.repeat([0, 1], [first.size, second.size]), (0, 1)
 

@@ -131,11 +131,7 @@ class RankTestResult(HypothesisTest):
             ("Alternative", self.alternative),
             ("Rows", f"{self.n_samples:,} (public)"),
             *([("Group sizes", f"{', '.join(map(str, self.sizes))} (public)")] if self.sizes else []),
-            *(
-                [("First group, other rows", f"{about} (noise sd {significant(self.sizes_std)})")]
-                if about
-                else []
-            ),
+            *([("First group, other rows", f"{about} (noise sd {significant(self.sizes_std)})")] if about else []),
             ("Privacy", str(self.privacy)),
         ]
         numbers = significant(self.statistic, self.noise_std), significant(self.noise_std)
@@ -207,13 +203,7 @@ class RankTest(HasResult[RankTestResult], PrivateEstimator[RankPlan], ABC):
         return PrivacyGuarantee(check_real("epsilon", self.epsilon, above=0))
 
     def _planned(
-        self,
-        n: int,
-        n_features: int,
-        sensitivity: int,
-        sizes: tuple[int, ...],
-        public: bool,
-        numbers: int = 1,
+        self, n: int, n_features: int, sensitivity: int, sizes: tuple[int, ...], public: bool, numbers: int = 1
     ) -> RankPlan:
         guarantee = self._target(n_features)
         # Laplace noise uses the l1 sensitivity only, so the sum of squares has no role.
@@ -385,9 +375,7 @@ class GroupRankTest(RankTest):
         shapeless = not hasattr(type(given), "__len__") or getattr(given, "shape", None) == ()
         if isinstance(given, str | bytes) or shapeless or len(given) != count:
             raise refuse("sizes", given=given, allowed=allowed)
-        sizes = tuple(
-            check_integer(f"sizes[{j}]", size, at_least=1, of=given) for j, size in enumerate(given)
-        )
+        sizes = tuple(check_integer(f"sizes[{j}]", size, at_least=1, of=given) for j, size in enumerate(given))
         if sum(sizes) != n:
             raise refuse("sizes", given=given, allowed=allowed)
         return n, count, sizes
@@ -540,9 +528,7 @@ class MannWhitneyTest(GroupRankTest):
         check_choice("alternative", self.alternative, _ALTERNATIVES)
         fraction = check_real("smaller_fraction", self.smaller_fraction, above=0, at_most=0.5)
         if count != 2:
-            raise refuse(
-                "groups", given=count, allowed="two labels", remedy="For more, use KruskalWallisTest."
-            )
+            raise refuse("groups", given=count, allowed="two labels", remedy="For more, use KruskalWallisTest.")
         if self._policy() == "drop":
             return plan_on_sample(self, n, n_features)
         if sizes is not None:
@@ -567,17 +553,10 @@ class MannWhitneyTest(GroupRankTest):
             )
         first, second = self._kinds().values
         sizes = self.plan_.sizes[0], self.plan_.sizes[1]
-        return superiority(
-            self.statistic_, sizes, self.result_.noise_std, (first, second), self.privacy_.simulated
-        )
+        return superiority(self.statistic_, sizes, self.result_.noise_std, (first, second), self.privacy_.simulated)
 
     def _describe_test(self) -> tuple[str, str, str, str]:
-        return (
-            "two groups",
-            self.alternative,
-            "Mann-Whitney test",
-            "values have the same distribution in both groups",
-        )
+        return ("two groups", self.alternative, "Mann-Whitney test", "values have the same distribution in both groups")
 
     def _read(self, rows: Rows, plan: RankPlan) -> Mapping[str, Any]:
         values, codes = self._grouped(rows, plan)
@@ -694,12 +673,7 @@ class KruskalWallisTest(GroupRankTest):
         return self._planned(n, n_features, moved, sizes or balanced(n, count), sizes is not None)
 
     def _describe_test(self) -> tuple[str, str, str, str]:
-        return (
-            "groups",
-            "groups differ",
-            "Kruskal-Wallis test",
-            "values have the same distribution in all groups",
-        )
+        return ("groups", "groups differ", "Kruskal-Wallis test", "values have the same distribution in all groups")
 
     def _read(self, rows: Rows, plan: RankPlan) -> Mapping[str, Any]:
         sums = centered_rank_sums(*self._grouped(rows, plan), len(plan.sizes))

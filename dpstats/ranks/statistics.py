@@ -32,9 +32,7 @@ def signed_rank_sum(values: NDArray[np.float64]) -> int:
     return int(np.sum(as_int64(np.sign(values)) * doubled))
 
 
-def centered_rank_sums(
-    values: NDArray[np.float64], codes: NDArray[np.int64], n_groups: int
-) -> NDArray[np.int64]:
+def centered_rank_sums(values: NDArray[np.float64], codes: NDArray[np.int64], n_groups: int) -> NDArray[np.int64]:
     """Return for each group twice its centered rank sum: ranks minus the mean rank. The sums add up to 0.
 
     For two groups the first is twice U - n_a n_b / 2.
@@ -76,9 +74,7 @@ _BLOCK = 1 << 21
 
 
 @lru_cache(maxsize=256)
-def null_statistics(
-    kind: str, sizes: tuple[int, ...], scale: float, size: int, subset: int | None = None
-) -> Numbers:
+def null_statistics(kind: str, sizes: tuple[int, ...], scale: float, size: int, subset: int | None = None) -> Numbers:
     """Return draws of a released statistic under the null hypothesis, in half ranks.
 
     Parameters
@@ -221,9 +217,7 @@ class MiddleRankSum:
         if not rest.size:
             return 0
         ordered = np.sort(groups[larger])
-        extremes = _largest_sum(ordered, rest, self.subset) - _largest_sum(
-            -ordered[::-1], -rest[::-1], self.subset
-        )
+        extremes = _largest_sum(ordered, rest, self.subset) - _largest_sum(-ordered[::-1], -rest[::-1], self.subset)
         return math.floor((-extremes if larger else extremes) / 2 + Fraction(1, 2))
 
     def pvalue(self, released: Numbers, noise: CountNoise, alternative: str, size: int) -> float:
@@ -303,9 +297,7 @@ def _largest_sum(larger: NDArray[np.float64], smaller: NDArray[np.float64], subs
 
 
 @lru_cache(maxsize=64)
-def middle_rank_sum(
-    n: int, epsilon: float, smaller_fraction: float = 0.5, others: bool = False
-) -> MiddleRankSum:
+def middle_rank_sum(n: int, epsilon: float, smaller_fraction: float = 0.5, others: bool = False) -> MiddleRankSum:
     """Return the statistic of two groups with private sizes, for an expected fraction of rows in the smaller group.
 
     If equal groups are expected, the sensitivity costs them at most `_LOST`. ``others``: rows may be in neither.
@@ -358,9 +350,7 @@ class SuperiorityErrors(ErrorDistribution):
     def tails(self, value: Numbers) -> Limits:
         away = self.share - value
         less, greater = (
-            error_tails(
-                side * away, self.spread(value), "laplace", np.full(np.shape(value), self.noise_scale)
-            )
+            error_tails(side * away, self.spread(value), "laplace", np.full(np.shape(value), self.noise_scale))
             for side in (-1, 1)
         )
         return np.asarray(less), np.asarray(greater)

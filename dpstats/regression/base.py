@@ -35,15 +35,7 @@ from dpstats.inference.results import (
     with_missing,
 )
 from dpstats.lattice import check_finite
-from dpstats.regression.engine import (
-    EFFECTS,
-    ROLES,
-    join_columns,
-    list_columns,
-    read,
-    read_moments,
-    release,
-)
+from dpstats.regression.engine import EFFECTS, ROLES, join_columns, list_columns, read, read_moments, release
 from dpstats.regression.hypotheses import NORMAL, ErrorLaw, Hypotheses, MappedErrors, ScaledErrors, unquote
 from dpstats.regression.linear_path import STAGE, MomentsPlan
 from dpstats.regression.passes import Floats
@@ -224,13 +216,9 @@ class Regression(HasEstimates, PrivateEstimator[SomePlan], ABC):
                 raise refuse("coefficient", given=of, allowed=f"the name of one ({known})")
             return names.index(coefficient)
         if isinstance(coefficient, bool) or not isinstance(coefficient, int | np.integer):
-            raise refuse(
-                "coefficient", got=type(coefficient).__name__, allowed="a name or a position in coef_"
-            )
+            raise refuse("coefficient", got=type(coefficient).__name__, allowed="a name or a position in coef_")
         if not -self.coef_.size <= coefficient < self.coef_.size:
-            raise refuse(
-                "coefficient", given=of, allowed=f"a position in coef_ (n_features = {self.coef_.size})"
-            )
+            raise refuse("coefficient", given=of, allowed=f"a position in coef_ (n_features = {self.coef_.size})")
         return first + int(coefficient) % self.coef_.size
 
     def _errors(self) -> Floats:
@@ -442,9 +430,7 @@ class Regression(HasEstimates, PrivateEstimator[SomePlan], ABC):
         self._errors()
         rows = np.eye(len(names))
         found = [
-            self._test_jointly(
-                Hypotheses(rows[own], np.zeros(len(own)), tuple(names[place] for place in own))
-            )
+            self._test_jointly(Hypotheses(rows[own], np.zeros(len(own)), tuple(names[place] for place in own)))
             for _, own in terms
         ]
         return TermTests(
@@ -544,9 +530,7 @@ class Regression(HasEstimates, PrivateEstimator[SomePlan], ABC):
                     error=np.asarray(link.slope(found.estimate)) * found.error,
                     distribution=MappedErrors(found.distribution, link.forward, link.backward),
                 )
-        return replace(
-            found, estimand=link.words, title="Private predictions", header=link.header, index=list(index)
-        )
+        return replace(found, estimand=link.words, title="Private predictions", header=link.header, index=list(index))
 
     def _ratios(self, words: str, confidence_level: float | None, simultaneous: bool) -> ConfidenceInterval:
         """Return an interval for the exponential of each of ``coef_``."""
@@ -647,13 +631,8 @@ class Regression(HasEstimates, PrivateEstimator[SomePlan], ABC):
         notes += [LEFT_OUT] * (self._leaves_out_levels and LEFT_OUT not in sentence)
         unknown = [name for name, hidden in zip(self._names(), self._hidden, strict=True) if hidden]
         if self.plan_.is_lost(getattr(self, "_counted", self.plan_.n_samples)):
-            notes.append(
-                "Noise only: at this n and epsilon, coverage may be below the nominal level (see the plan)."
-            )
-        elif (
-            hasattr(self, "total_weight_")
-            and self.total_weight_ < _MANY_OBSERVED * self.total_weight_noise_std_
-        ):
+            notes.append("Noise only: at this n and epsilon, coverage may be below the nominal level (see the plan).")
+        elif hasattr(self, "total_weight_") and self.total_weight_ < _MANY_OBSERVED * self.total_weight_noise_std_:
             notes.append(
                 "The total weight is small at this epsilon, in units of the largest weight. Intervals may cover less "
                 "often than stated. Use a smaller bound of the weights, a larger epsilon or fewer columns."
@@ -669,10 +648,7 @@ class Regression(HasEstimates, PrivateEstimator[SomePlan], ABC):
                 "columns, so their intervals reflect only the range of the outcome. Use more rows, a larger epsilon, "
                 "fewer columns or tighter bounds."
             )
-        if (
-            hasattr(self, "clipped_share_")
-            and self.clipped_share_ - 2 * self.clipped_share_std_ > MANY_OUTSIDE
-        ):
+        if hasattr(self, "clipped_share_") and self.clipped_share_ - 2 * self.clipped_share_std_ > MANY_OUTSIDE:
             notes.append(
                 f"More than {100 * MANY_OUTSIDE:.0f}% of the outcomes lie outside y_bounds. Coefficients describe the "
                 "clipped outcomes, and may be too small. Widen y_bounds."

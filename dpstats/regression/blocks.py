@@ -95,9 +95,7 @@ class Design:
             if np.max(np.abs(given), initial=0.0) > _LARGEST:
                 raise refuse(name, allowed=f"at most {_LARGEST:g} in size")
         if intercept:
-            design = cls(
-                low / 2 + high / 2, high / 2 - low / 2, y_low / 2 + y_high / 2, y_high / 2 - y_low / 2, True
-            )
+            design = cls(low / 2 + high / 2, high / 2 - low / 2, y_low / 2 + y_high / 2, y_high / 2 - y_low / 2, True)
         else:
             sizes = np.maximum(np.abs(low), np.abs(high))
             design = cls(np.zeros(d), sizes, 0.0, max(abs(y_low), abs(y_high)), False)
@@ -398,12 +396,7 @@ class Block:
         return squared_norms(self.whiten(at))
 
     def shorten(
-        self,
-        rows: Floats,
-        squares: Floats,
-        least: float,
-        bits: int,
-        copy: NDArray[np.float32] | None = None,
+        self, rows: Floats, squares: Floats, least: float, bits: int, copy: NDArray[np.float32] | None = None
     ) -> Floats:
         """Scale rows so that their norms, but at least ``least``, become 2^bits steps: in place, and to ``copy``.
 

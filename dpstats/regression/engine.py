@@ -145,8 +145,7 @@ def release(rows: DesignRows, plan: DesignPlan, session: Session) -> None:
     for stage in plan.stages:
         answers = [rows.answer(path.question(stage.name)) for path in paths]
         together = {
-            name: np.stack([answer[name] for answer in answers]) if several else answers[0][name]
-            for name in answers[0]
+            name: np.stack([answer[name] for answer in answers]) if several else answers[0][name] for name in answers[0]
         }
         released = session.add(stage.name, together if hasattr(stage, "blocks") else together[stage.name])
         for draw, path in enumerate(paths):

@@ -77,9 +77,7 @@ class Hypotheses:
         whole = {**_quote({name: [name] for name in names} | dict(whole)), **whole}
         # A term with one coefficient has its name.
         whole = {term: columns for term, columns in whole.items() if term not in names}
-        found = [
-            hypothesis for part in parts for hypothesis in _one(part, names, first, parameter, whole, asked)
-        ]
+        found = [hypothesis for part in parts for hypothesis in _one(part, names, first, parameter, whole, asked)]
         if not found:
             raise refuse(parameter, got="none", allowed="have at least one hypothesis")
         rows = np.array([row for row, _ in found])

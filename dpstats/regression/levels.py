@@ -77,9 +77,7 @@ class LevelsPath:
         self.released: dict[str, Any] = {}
         self.center, self.half = 0.0, 1.0
         """Range of most outcomes, in half-widths of the bounds."""
-        self.centers = Centers(
-            np.zeros(len(plan.levels)), np.zeros((len(plan.levels), plan.design.center.size))
-        )
+        self.centers = Centers(np.zeros(len(plan.levels)), np.zeros((len(plan.levels), plan.design.center.size)))
         self.errors: Floats = np.zeros(len(plan.levels))
         """Standard errors of the centers of the outcomes."""
         self.unsure: Floats = np.zeros_like(self.centers.covariates)
@@ -101,10 +99,7 @@ class LevelsPath:
         if name == RESIDUALS:
             fit = self.fit
             query: Question = ResidualTotals(
-                self.plan.totals(name),
-                fit.coordinates,
-                fit.middle / self.centers.half,
-                fit.clip / self.centers.half,
+                self.plan.totals(name), fit.coordinates, fit.middle / self.centers.half, fit.clip / self.centers.half
             )
         else:
             if self.steps is None:
@@ -134,9 +129,7 @@ class LevelsPath:
         found = self.plan.totals(OUTCOMES).ratio(dict(released), noise)
         rows = max(float(found.N[0, 0]), noise.count)
         self.center = float(found.estimate[0, 0])
-        self.variance = (
-            max(float(found.Q[0, 0]) / rows - self.center**2, 0.0) + 2 * float(noise.square) / rows
-        )
+        self.variance = max(float(found.Q[0, 0]) / rows - self.center**2, 0.0) + 2 * float(noise.square) / rows
         self.mean, self.mean_error = self.center, float(noise.total) / rows
         self.half = _RANGE * math.sqrt(self.variance)
         if self.half >= 1:
@@ -151,9 +144,7 @@ class LevelsPath:
         several = math.sqrt(len(plan.levels))
         rows = max(float(found.N.sum()), noise.count * several)
         grand = float(np.clip(total.sum() / rows, -1.0, 1.0))
-        variance = (
-            max(float(square.sum()) / rows - grand**2, 0.0) + 1.5 * several * float(noise.square) / rows
-        )
+        variance = max(float(square.sum()) / rows - grand**2, 0.0) + 1.5 * several * float(noise.square) / rows
         variance = min(variance, 1.0)
         own = (noise.total / count) ** 2 + variance / count
         gain = variance / (variance + own)
@@ -462,9 +453,7 @@ class LevelsEstimate:
         away = path.steps.shift - path.centers.covariates
         middle = (path.centers.outcomes + away @ fit.slopes + fit.intercept + fit.middle)[:, None]
         # The means of outcomes are within the bounds, and the mean of the covariates has noise.
-        most = (1.0 if plan.randomized else 2.0) + 3 * path.steps.center_noise * float(
-            np.linalg.norm(fit.slopes)
-        )
+        most = (1.0 if plan.randomized else 2.0) + 3 * path.steps.center_noise * float(np.linalg.norm(fit.slopes))
         self.means = LevelMeans(self.ratio, middle, fit.clip[:, None], fit.shape[:, None], most)
         self.counts, self.counts_noise = N[:, 0].copy(), count
 
@@ -656,9 +645,7 @@ def find_coefficients(found: LevelsEstimate, coding: Coding) -> FactorCoefficien
     matrix[np.append(0, 1 + places), :K] = fitted
     matrix[0, K:] = -(design.center + design.half * cells.point)
     matrix[1 + numbers, K + np.arange(d)] = 1.0
-    cov, privacy = (
-        matrix @ (part * np.outer(units, units)) @ matrix.T for part in (cells.cov, cells.privacy)
-    )
+    cov, privacy = (matrix @ (part * np.outer(units, units)) @ matrix.T for part in (cells.cov, cells.privacy))
     identified = np.zeros(d + len(places), dtype=bool)
     identified[numbers] = found.path.fit.identified
     identified[places] = find_seen_columns(found, coding)
@@ -677,9 +664,6 @@ def find_seen_columns(found: LevelsEstimate, coding: Coding) -> NDArray[np.bool_
         reference = ~np.any([columns[other] for other in own], axis=0)
         sides = [side for side in (columns[name], reference) if side.any()]
         identified.append(
-            all(
-                found.counts[side].sum() >= SEEN_LEVEL * found.counts_noise * math.sqrt(side.sum())
-                for side in sides
-            )
+            all(found.counts[side].sum() >= SEEN_LEVEL * found.counts_noise * math.sqrt(side.sum()) for side in sides)
         )
     return np.array(identified)

@@ -185,13 +185,7 @@ def levels_plan(
     share = _steps_share(design, n, epsilon, delta, slopes)  # refuses delta = 0
     mu, guarantee = 1 / gaussian_sigma(epsilon, delta), PrivacyGuarantee(epsilon, delta)
     d = design.center.size
-    facts |= {
-        "levels": tuple(levels),
-        "randomized": randomized,
-        "missing": missing,
-        "mu": mu,
-        "slopes": slopes,
-    }
+    facts |= {"levels": tuple(levels), "randomized": randomized, "missing": missing, "mu": mu, "slopes": slopes}
     size = facts.pop("n_features", d)
     own, weighted = mu * math.sqrt(share), design.weight is not None
     # Rows of undeclared levels count nowhere, so the steps count the rows that they use, as if others were missing.
@@ -212,15 +206,7 @@ def levels_plan(
         last = _totals(RESIDUALS, len(levels), fractions[RESIDUALS], weighted)
         stages = additive_stages([*before, *steps, last], epsilon, delta)
         inner = RegressionPlan(
-            stages[len(before) : -1],
-            guarantee,
-            n,
-            d,
-            design=design,
-            bits=bits,
-            mu=own,
-            missing="drop",
-            family="linear",
+            stages[len(before) : -1], guarantee, n, d, design=design, bits=bits, mu=own, missing="drop", family="linear"
         )
         return kind(stages, guarantee, n, size, design=design, bits=bits, steps=inner, **facts)
 
@@ -449,9 +435,7 @@ class Coding:
     def cells(self) -> tuple[Any, ...]:
         """The labels of the cells: levels of the only factor, or tuples of levels."""
         codes = cell_codes(self.factors)
-        parts = [
-            [levels.values[code] for code in codes[name].tolist()] for name, levels in self.factors.items()
-        ]
+        parts = [[levels.values[code] for code in codes[name].tolist()] for name, levels in self.factors.items()]
         return tuple(parts[0]) if len(parts) == 1 else tuple(zip(*parts, strict=True))
 
     @property
@@ -482,8 +466,7 @@ def cell_codes(factors: Mapping[Any, Categories]) -> dict[Any, NDArray[np.int64]
 def label_columns(factors: Mapping[Any, Categories]) -> tuple[Column, ...]:
     """Return the columns of the labels of factors."""
     return tuple(
-        Column("groups", name, levels, "factors", meaning="a label for each row")
-        for name, levels in factors.items()
+        Column("groups", name, levels, "factors", meaning="a label for each row") for name, levels in factors.items()
     )
 
 
@@ -553,9 +536,7 @@ class FactorsPlan(LevelsPlan):
 
     def notes(self) -> list[str]:
         names = show_names(self.coding.factors)
-        notes = [
-            f"factors {names} by levels: sums of {len(self.levels)} cells, around Newton steps for the slopes"
-        ]
+        notes = [f"factors {names} by levels: sums of {len(self.levels)} cells, around Newton steps for the slopes"]
         ratio, share = f"{self.noise_ratio:.2g}", f"{100 * self.smallest_share:.2g}"
         return [
             *notes,
@@ -572,9 +553,7 @@ class FactorsPlan(LevelsPlan):
         }
 
 
-def factors_plan(
-    design: Design, coding: Coding, n: int, epsilon: float, delta: float, missing: str
-) -> FactorsPlan:
+def factors_plan(design: Design, coding: Coding, n: int, epsilon: float, delta: float, missing: str) -> FactorsPlan:
     """Return the plan of a linear regression of n rows on the columns of the design and on declared factors."""
     if design.center.size == 0:
         raise refuse("n_features", allowed="at least 1 with factors: X must have a column of numbers")
@@ -601,9 +580,7 @@ def check_shares(shares: Any, plan: DesignPlan, known: Sequence[Any] | None) -> 
     for name, share in shares.items():
         if name in factors:
             if not isinstance(share, Mapping) or any(level not in factors[name].values for level in share):
-                raise refuse(
-                    "shares", got=f"an entry for the factor {show(name)}", allowed="a mapping of its levels"
-                )
+                raise refuse("shares", got=f"an entry for the factor {show(name)}", allowed="a mapping of its levels")
             found |= {f"{name}[{level}]": each for level, each in share.items()}
             continue
         is_place = isinstance(name, int) and not isinstance(name, bool)

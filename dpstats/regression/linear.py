@@ -95,9 +95,7 @@ def _check_factor(factor: Any, coding: Coding) -> Any:
         return names[0]
     if factor not in names:
         allowed = f"the name of a factor ({show_names(names)})"
-        raise refuse(
-            "factor", given=factor, allowed=allowed, remedy="There is more than one." * (factor is None)
-        )
+        raise refuse("factor", given=factor, allowed=allowed, remedy="There is more than one." * (factor is None))
     return factor
 
 
@@ -586,11 +584,7 @@ class PrivateLinearRegression(LeastSquares[RegressionPlan]):
         self.levels_ = {
             cell: {"count": count, "mean": mean, "standard_error": error}
             for cell, count, mean, error in zip(
-                coding.cells,
-                found.counts.tolist(),
-                said.means.tolist(),
-                said.mean_errors.tolist(),
-                strict=True,
+                coding.cells, found.counts.tolist(), said.means.tolist(), said.mean_errors.tolist(), strict=True
             )
         }
 
@@ -636,19 +630,12 @@ class PrivateLinearRegression(LeastSquares[RegressionPlan]):
             half = self._found.plan.design.y_half
             errors = DifferenceErrors(*self._found.compare([first], [second]), half)
             found = Estimates(
-                errors.start[:, 0],
-                None,
-                shown,
-                self._estimand,
-                _Column(errors),
-                simulated=self.privacy_.simulated,
+                errors.start[:, 0], None, shown, self._estimand, _Column(errors), simulated=self.privacy_.simulated
             )
         else:
             # The average over the cells of the other factors. Without interactions each cell has the same difference.
             weights = np.zeros((1, self.params_.size))
-            average = coding.columns[codes == first].mean(axis=0) - coding.columns[codes == second].mean(
-                axis=0
-            )
+            average = coding.columns[codes == first].mean(axis=0) - coding.columns[codes == second].mean(axis=0)
             weights[0, 1 + coding.find_places(self.plan_.n_features)[1]] = average
             found = self._combine(weights, shown)
         words = "the difference of the mean outcomes of two levels, at equal other columns"
@@ -671,8 +658,7 @@ class PrivateLinearRegression(LeastSquares[RegressionPlan]):
         notes = [LEFT_OUT] * (getattr(self, "formula_", None) is None)
         fit, cells = self._found.path.fit, coding.shown
         clips = ", ".join(
-            f"{cell} {clip / fit.scale:.1f}"
-            for cell, clip in zip(cells[:_SHOWN], fit.clip.tolist(), strict=False)
+            f"{cell} {clip / fit.scale:.1f}" for cell, clip in zip(cells[:_SHOWN], fit.clip.tolist(), strict=False)
         )
         return [
             *notes,

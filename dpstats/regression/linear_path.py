@@ -297,26 +297,16 @@ class LinearPath(Path):
         errors = np.diagonal(samples[0] + self.noise + self.left)[int(self.plan.design.intercept) :]
         usual = math.sqrt(float(errors.mean())) if self.d else math.inf
         skewed = self.skewness * part > usual
-        hidden = (
-            self.hidden
-            * clipped
-            * _extrapolate(self.clip, _SLOW_DECAY)
-            / float(inverse.raised.mean())
-            / usual
-        )
+        hidden = self.hidden * clipped * _extrapolate(self.clip, _SLOW_DECAY) / float(inverse.raised.mean()) / usual
         theta = self.whitening.T @ theta
         parts = [*samples, self.noise, self.left]
         robust, model, noise, left = (self.whitening.T @ part @ self.whitening for part in parts)
         scale = self._set_intercept(theta, [robust, model], noise, left)
         privacy = noise + left
         y_half = self.plan.design.y_half
-        found = self._in_units(
-            theta, [robust + privacy, model + privacy, privacy, left], scale * y_half, self.outside
-        )
+        found = self._in_units(theta, [robust + privacy, model + privacy, privacy, left], scale * y_half, self.outside)
         uneven = self.uneven or self.pulled or skewed
-        return replace(
-            found, uneven=uneven, peaked=self.peaked, hidden=hidden, hidden_level=self.hidden_level
-        )
+        return replace(found, uneven=uneven, peaked=self.peaked, hidden=hidden, hidden_level=self.hidden_level)
 
     def _set_intercept(self, theta: Floats, samples: list[Floats], noise: Floats, left: Floats) -> float:
         """Correct the intercept by the mean residual, and return the standard deviation of the residuals."""
@@ -353,15 +343,9 @@ class LinearPath(Path):
         theta[0] += weight * most * mean
         for matrix, variance in [
             # Both estimates use the same rows, so their sampling errors are fully correlated.
-            *(
-                (sample, (weight * math.sqrt(sampling) + (1 - weight) * _root(sample[0, 0])) ** 2)
-                for sample in samples
-            ),
+            *((sample, (weight * math.sqrt(sampling) + (1 - weight) * _root(sample[0, 0])) ** 2) for sample in samples),
             (noise, weight**2 * own + (1 - weight) ** 2 * float(noise[0, 0])),
-            (
-                left,
-                weight**2 * tilt + (1 - weight) ** 2 * (float(left[0, 0]) + (self.tail * self.sigma) ** 2),
-            ),
+            (left, weight**2 * tilt + (1 - weight) ** 2 * (float(left[0, 0]) + (self.tail * self.sigma) ** 2)),
         ]:
             matrix[0, 1:] *= 1 - weight
             matrix[1:, 0] *= 1 - weight
@@ -560,9 +544,7 @@ def coefficients(
     return Coefficients(units @ theta, cov, privacy, known, math.sqrt(square / share), condition, share)
 
 
-def _worst(
-    G: Floats, theta: Floats, total: Floats, noise: MatrixNoise, units: Floats, walls: Floats
-) -> Floats:
+def _worst(G: Floats, theta: Floats, total: Floats, noise: MatrixNoise, units: Floats, walls: Floats) -> Floats:
     """Return the factor by which each standard error grows if the truth differs by two standard errors."""
     # The noise depends on theta, and an estimate that is too small understates it. So this evaluates the noise at the
     # worse endpoint of the interval, as an interval that inverts a test does (Fieller 1954). The range of the outcome
@@ -687,9 +669,7 @@ class MomentsPlan(DesignPlan):
     @property
     def noise_ratio(self) -> float:
         """Ratio of noise to sampling error of a coefficient, if such columns explain half of the outcome's variance."""
-        slopes = (
-            self.question.outcome / 2.0**X_BITS
-        ) ** 2 / 2  # sum of squares, and also the residual variance
+        slopes = (self.question.outcome / 2.0**X_BITS) ** 2 / 2  # sum of squares, and also the residual variance
         noise = self.matrix_noise.above * math.sqrt(1 + slopes) / self._spread
         return noise / math.sqrt(slopes / self.n_samples)
 
@@ -726,9 +706,7 @@ def moments_integers(p: int, n: int, bits: int, norm: str) -> JointIntegers:
     return JointIntegers(STAGE, blocks, (2 + weight) * _SAFE, math.sqrt(2 + weight**2) * _SAFE)
 
 
-def moments_plan(
-    norm: str, design: Design, n: int, epsilon: float, delta: float, missing: str
-) -> MomentsPlan:
+def moments_plan(norm: str, design: Design, n: int, epsilon: float, delta: float, missing: str) -> MomentsPlan:
     """Return the plan of releasing the second moments of n rows of declared columns."""
     d = design.center.size
 

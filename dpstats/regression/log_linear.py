@@ -20,11 +20,7 @@ from dpstats.errors import refuse, refuse_data
 from dpstats.inference.results import ConfidenceInterval, significant
 from dpstats.regression.base import Link, exponentiate
 from dpstats.regression.blocks import Design
-from dpstats.regression.engine import (
-    add_columns,
-    report_clipped,
-    score_variation,
-)
+from dpstats.regression.engine import add_columns, report_clipped, score_variation
 from dpstats.regression.log_linear_plan import COUNTS, GAMMA, LogLinearPlan, log_linear_plan
 from dpstats.regression.logistic import CurvedRegression
 from dpstats.regression.passes import Floats

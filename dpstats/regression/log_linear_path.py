@@ -406,8 +406,7 @@ class LogLinearPath(LevelPath):
         ahead, behind = expect_sizes(*at, off), expect_sizes(*at, -off)
         blur = noise**2 + (0.01 * float(sizes.sum())) ** 2
         fitness = sum(
-            (expected[half] - sizes[half]) ** 2 / (blur + ((ahead[half] - behind[half]) / 2) ** 2)
-            for half in (0, 1)
+            (expected[half] - sizes[half]) ** 2 / (blur + ((ahead[half] - behind[half]) / 2) ** 2) for half in (0, 1)
         )
         if self.family.linear.size > 1:
             # A weak preference for Poisson counts, because rare counts of all distributions look alike.
@@ -500,11 +499,7 @@ class LogLinearPath(LevelPath):
         """Return the errors of level and slope of the linear predictor because the clipped part is not known."""
         bound, error = self._bound_outcomes(self._predictors)
         at, weights = self.tables.nodes, self.tables.weights
-        lost = (
-            error
-            * self.family.excess(np.exp(at), self.dispersion, np.full_like(at, bound.largest))
-            / np.exp(at)
-        )
+        lost = error * self.family.excess(np.exp(at), self.dispersion, np.full_like(at, bound.largest)) / np.exp(at)
         level, off = float(weights @ lost), at - float(weights @ at)
         return level, float(weights @ (lost * off)) / max(float(weights @ off**2), self._calibrated_spread**2)
 
@@ -617,9 +612,7 @@ class LogLinearPath(LevelPath):
         around = inverse.of_sampling / math.sqrt(self._spare)
         sample = positive(around @ mixed @ around)
         theta = self.whitening.T @ self.b
-        sample, noise, left = (
-            self.whitening.T @ part @ self.whitening for part in (sample, self.noise, self.left)
-        )
+        sample, noise, left = (self.whitening.T @ part @ self.whitening for part in (sample, self.noise, self.left))
         theta, left, level, level_std = self._calibrate(theta, left)
         misfit = level**2 + level_std**2
         doubt = (_MODEL_BIAS * self.tables.bias) ** 2 + _MISFIT**2 * misfit
@@ -629,9 +622,7 @@ class LogLinearPath(LevelPath):
         unsure[1:, 1:] += tilted**2 * np.outer(theta[1:], theta[1:])
         privacy = noise + left + unsure
         levels = self._level_ends(sample + privacy)
-        found = self._in_units(
-            theta, [sample + privacy, sample + privacy, privacy, left], outside=self.outside
-        )
+        found = self._in_units(theta, [sample + privacy, sample + privacy, privacy, left], outside=self.outside)
         settled = self._find_settled(levels, sample + privacy) & (bool(levels) or not self.unsettled)
         return replace(
             found,
@@ -661,9 +652,7 @@ class LogLinearPath(LevelPath):
         prior = np.square([_LEVEL_BIAS, _SLOPE_BIAS * _TILT]) * np.asarray(tables.bias)[..., None] ** 2
         weighed = np.swapaxes(effect, -1, -2) / stds**2
         unknown = np.eye(2) / np.maximum(prior, _NO_BIAS)[..., None, :]
-        return _Levers(
-            reach, tilt, mean, clip, effect, weighed, np.linalg.inv(unknown + weighed @ effect), stds
-        )
+        return _Levers(reach, tilt, mean, clip, effect, weighed, np.linalg.inv(unknown + weighed @ effect), stds)
 
     def _calibrate(self, theta: Floats, left: Floats) -> tuple[Floats, Floats, float, float]:
         """Correct level and slope of the linear predictor by the excess of residuals over the threshold."""

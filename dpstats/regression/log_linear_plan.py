@@ -111,9 +111,7 @@ class Family(ABC):
         """Return the weight of a residual y - mu in the estimating equations."""
 
     @abstractmethod
-    def below(
-        self, mean: Floats, dispersion: Dispersion, end: Floats, where: Any = True
-    ) -> tuple[Floats, Floats]:
+    def below(self, mean: Floats, dispersion: Dispersion, end: Floats, where: Any = True) -> tuple[Floats, Floats]:
         """Return P(y <= end) and E[y; y <= end], and 0 where ``where`` is False."""
 
     def std(self, mean: Floats, dispersion: Dispersion) -> Floats:
@@ -186,9 +184,7 @@ class Counts(Family):
     def weight(self, mean: Floats) -> Floats:
         return 1 / (1 + self.overdispersion * mean)
 
-    def below(
-        self, mean: Floats, dispersion: Dispersion, end: Floats, where: Any = True
-    ) -> tuple[Floats, Floats]:
+    def below(self, mean: Floats, dispersion: Dispersion, end: Floats, where: Any = True) -> tuple[Floats, Floats]:
         whole = np.floor(end + 1e-9)
         odds = np.maximum(dispersion[0] - 1 + dispersion[1] * mean, 1e-4)
         size, success = mean / odds, 1 / (1 + odds)
@@ -207,9 +203,7 @@ class Gamma(Family):
     def weight(self, mean: Floats) -> Floats:
         return 1 / mean
 
-    def below(
-        self, mean: Floats, dispersion: Dispersion, end: Floats, where: Any = True
-    ) -> tuple[Floats, Floats]:
+    def below(self, mean: Floats, dispersion: Dispersion, end: Floats, where: Any = True) -> tuple[Floats, Floats]:
         shape = 1 / np.asarray(dispersion[1])
         scaled = shape * end / mean
         part = _evaluate(gammainc, where, shape + 1, scaled)
@@ -481,13 +475,7 @@ def shares(n: int, mu: float, design: Design, missing: str = "error") -> list[tu
 
 
 def log_linear_plan(
-    family: str,
-    overdispersion: float,
-    design: Design,
-    n: int,
-    epsilon: float,
-    delta: float,
-    missing: str = "error",
+    family: str, overdispersion: float, design: Design, n: int, epsilon: float, delta: float, missing: str = "error"
 ) -> LogLinearPlan:
     """Return the plan of a log-linear regression of n rows on declared columns."""
     d, p = design.center.size, design.size

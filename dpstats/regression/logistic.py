@@ -22,14 +22,7 @@ from dpstats.inference.error_distributions import ErrorDistribution
 from dpstats.inference.results import ConfidenceInterval, list_some
 from dpstats.regression.base import Link, Regression, exponentiate
 from dpstats.regression.blocks import Design
-from dpstats.regression.engine import (
-    CORRECT,
-    accuracy_plan,
-    add_columns,
-    check_offset,
-    release_accuracy,
-    report_steps,
-)
+from dpstats.regression.engine import CORRECT, accuracy_plan, add_columns, check_offset, release_accuracy, report_steps
 from dpstats.regression.hypotheses import LevelErrors, find_one_sided
 from dpstats.regression.passes import Floats
 from dpstats.regression.path import Estimate, find_identified
@@ -250,9 +243,7 @@ class PrivateLogisticRegression(ClassifierMixin, CurvedRegression):
     def _outcome_column(self) -> Column:
         categories = self._categories()
         # Truth values are levels, so that words such as TRUE match them.
-        if list(self.classes) == [0, 1] and not any(
-            isinstance(each, bool | np.bool_) for each in self.classes
-        ):
+        if list(self.classes) == [0, 1] and not any(isinstance(each, bool | np.bool_) for each in self.classes):
             return Column("y", convert=_check_binary)
         if self.missing == "drop" and None not in self.classes:
             categories = Categories((*self.classes, None), "classes")

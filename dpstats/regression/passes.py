@@ -107,9 +107,7 @@ class Passes:
         """Return the products of points with a vector, which are exact."""
         return np.asarray(points.astype(np.float64) @ factors)
 
-    def reach(
-        self, squares: Floats, least: float, most: float, root: Any = None
-    ) -> tuple[Floats, Floats, Any]:
+    def reach(self, squares: Floats, least: float, most: float, root: Any = None) -> tuple[Floats, Floats, Any]:
         """Return the length of each row that becomes ``most`` steps, the factor of the row, and which rows become zero.
 
         The length is the norm of the row, but at least ``least``, over the root of its weight. ``squares`` has squared
@@ -231,9 +229,7 @@ class CompiledPasses(Passes):
     def combine(self, points: Narrow, factors: Floats) -> Floats:
         return self._fill("multiply_rows", len(points), points, factors)
 
-    def reach(
-        self, squares: Floats, least: float, most: float, root: Any = None
-    ) -> tuple[Floats, Floats, Any]:
+    def reach(self, squares: Floats, least: float, most: float, root: Any = None) -> tuple[Floats, Floats, Any]:
         longest, factors = np.empty(len(squares)), np.empty(len(squares))
         if root is not None or self._loops.reach_rows(squares, least, most, longest, factors):
             return super().reach(squares, least, most, root)

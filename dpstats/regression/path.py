@@ -209,9 +209,9 @@ class Inverse:
         old = self.vectors.T @ before @ self.vectors
         kept = (self.raised - self.known) / self.raised
         pull = self.known + self.noise / 2
-        mistaken = np.minimum(
-            again * self.noise**2 * (1 + np.eye(len(pull))) / 2, np.outer(pull, pull)
-        ) @ np.diagonal(old)
+        mistaken = np.minimum(again * self.noise**2 * (1 + np.eye(len(pull))) / 2, np.outer(pull, pull)) @ np.diagonal(
+            old
+        )
         left = kept[:, None] * old * kept + np.diag(mistaken / self.raised**2)
         if mistake is not None:
             turned = (self.vectors.T @ mistake @ self.vectors) / self.raised[:, None]
@@ -407,9 +407,7 @@ class Path(ABC):
             return Norms(name, shift, False, None, self.plan.norm_ends)
         if name == NORMS:
             first = int(self.plan.design.intercept)
-            return Norms(
-                name, shift, False, coordinates(self.whitening[first:, first:], self.d), self.plan.norm_ends
-            )
+            return Norms(name, shift, False, coordinates(self.whitening[first:, first:], self.d), self.plan.norm_ends)
         if name == LAST_NORMS:
             white = coordinates(self.whitening, self.p)
             return Norms(name, shift, self.plan.design.intercept, white, self.plan.norm_ends)
@@ -487,9 +485,7 @@ class Path(ABC):
     @abstractmethod
     def _take_own(self, name: str, released: Any) -> None: ...
 
-    def _take_rows(
-        self, name: str, share: float, squares: float = math.nan, signed: float = math.nan
-    ) -> None:
+    def _take_rows(self, name: str, share: float, squares: float = math.nan, signed: float = math.nan) -> None:
         """Scale all later releases per observed row. An error in this number cancels in coefficients and errors."""
         # With weights, the number of rows is the total weight, in units of the largest weight.
         plan = self.plan
@@ -532,9 +528,7 @@ class Path(ABC):
         values, vectors = np.linalg.eigh(likely.mean)
         known = np.maximum(values, 0.0)
         std = math.sqrt(float(np.diagonal(likely.variance).mean()))
-        raised = np.maximum(
-            known + math.sqrt(2 * self.d) * std, math.sqrt(float(np.diagonal(seen.variance).mean()))
-        )
+        raised = np.maximum(known + math.sqrt(2 * self.d) * std, math.sqrt(float(np.diagonal(seen.variance).mean())))
         first = int(self.plan.design.intercept)
         self.whitening = np.eye(self.p)
         self.whitening[first:, first:] = (vectors / np.sqrt(raised)).T
@@ -629,9 +623,7 @@ class Path(ABC):
             for age, part in zip(late, self.found, strict=True)
         ]
         steps = pooled([self._resize(part, self.found[-1]) for part in self.found], doubts)
-        size = float(
-            np.clip(np.trace(steps.mean) / max(float(np.trace(self.shape)), 1e-9), self._least_size, 1.5)
-        )
+        size = float(np.clip(np.trace(steps.mean) / max(float(np.trace(self.shape)), 1e-9), self._least_size, 1.5))
         likely = steps.toward(size * self.shape)
         return self._correct(likely)
 
@@ -673,10 +665,7 @@ class Path(ABC):
         # The multiple keeps the length of typical rows approximately unchanged.
         inverse = self._inverse()
         size = float(inverse.raised.mean())
-        old, self.whitening = (
-            self.whitening,
-            (inverse.vectors * np.sqrt(size / inverse.raised)).T @ self.whitening,
-        )
+        old, self.whitening = (self.whitening, (inverse.vectors * np.sqrt(size / inverse.raised)).T @ self.whitening)
         self._round_whitening()
         back = np.linalg.solve(self.whitening.T, old.T)
         turned = np.linalg.inv(back).T
@@ -703,9 +692,7 @@ class Path(ABC):
         if t == STEPS - 1:
             self._whiten_again()
 
-    def _average(
-        self, stepped: Floats, left: Floats, own: Floats, inverse: Inverse, expected: Floats
-    ) -> None:
+    def _average(self, stepped: Floats, left: Floats, own: Floats, inverse: Inverse, expected: Floats) -> None:
         """Average the coefficients before and after a step, whose noises are independent."""
         # They share the earlier error that the step did not remove. The weight uses its `expected` covariance, and the
         # stated error uses the conservative `left`.

@@ -332,9 +332,7 @@ class RegressionPlan(DesignPlan):
     @cached_property
     def _shares(self) -> dict[str, float]:
         sizes = self.n_samples, self.n_features, self.mu
-        return dict(
-            shares(self.family, *sizes, self.design.intercept, first_stages(self.design, self.missing))
-        )
+        return dict(shares(self.family, *sizes, self.design.intercept, first_stages(self.design, self.missing)))
 
     @property
     def count_stage(self) -> str | None:
@@ -439,9 +437,7 @@ def regression_plan(
     return made_plan(RegressionPlan, parts, integers, design, n, epsilon, delta, missing, family=family)
 
 
-def describe_step(
-    family: str, design: Design, n: int, name: str, share: float, bits: int
-) -> Integers | JointIntegers:
+def describe_step(family: str, design: Design, n: int, name: str, share: float, bits: int) -> Integers | JointIntegers:
     """Return the integers of a stage of a linear or logistic regression that other plans do not have."""
     d, p = design.center.size, design.size
     if name == CENTER:
@@ -510,16 +506,11 @@ def made_plan(
 def check_gaussian_delta(delta: float) -> None:
     """Refuse delta = 0, for which there is no Gaussian noise."""
     if delta == 0:
-        allowed, remedy = (
-            "greater than 0 for Gaussian noise",
-            "For delta = 0, use FunctionalMechanismRegression",
-        )
+        allowed, remedy = ("greater than 0 for Gaussian noise", "For delta = 0, use FunctionalMechanismRegression")
         raise refuse("delta", got="0", allowed=allowed, remedy=remedy)
 
 
-def describe_common(
-    name: str, share: float, bits: int, n: int, d: int, mu: float
-) -> Integers | JointIntegers | None:
+def describe_common(name: str, share: float, bits: int, n: int, d: int, mu: float) -> Integers | JointIntegers | None:
     """Return the integers of a stage that all plans share, or None for another stage."""
     if name == DIRECTIONS:
         return gram_integers(name, d, n, 2**bits, share)
@@ -584,6 +575,4 @@ def _moments(name: str, n: int, share: float, weighted: bool) -> JointIntegers:
     moved = math.sqrt(box_movement((1.0, weight), 2**UNIT_BITS, "l2")) / 2**UNIT_BITS * (1 + 1e-12)
     # Half a step in each number, of two rows
     moved += math.hypot(1.0, weight) * 1.02 / 2**UNIT_BITS if weighted else 0.0
-    return JointIntegers(
-        name, (unit_block(MEAN, n, 1.0), unit_block(SQUARES, n, 1 / weight)), math.inf, moved, share
-    )
+    return JointIntegers(name, (unit_block(MEAN, n, 1.0), unit_block(SQUARES, n, 1 / weight)), math.inf, moved, share)

@@ -16,15 +16,7 @@ from scipy.special import expit
 
 from dpstats.data.values import as_int64
 from dpstats.lattice import isqrt_up
-from dpstats.lattice.products import (
-    Sums,
-    above_diagonal,
-    dyadic,
-    factor_bits,
-    gram,
-    inside_ball,
-    powered_norms,
-)
+from dpstats.lattice.products import Sums, above_diagonal, dyadic, factor_bits, gram, inside_ball, powered_norms
 from dpstats.privacy.stages import Block as StageBlock
 from dpstats.regression.blocks import COUNT_BITS, REACH, X_BITS, Ball, Block, Bounded, Coordinates, Question
 from dpstats.regression.passes import Bins, Floats
@@ -61,9 +53,7 @@ _SAFE = 1 + 1e-12
 _ROUNDING = 0.51  # rounding error of an entry, in steps: half a step plus floating-point error
 
 
-def gram_blocks(
-    name: str, p: int, n: int, steps: int, weight: float, norm: str = "l2"
-) -> tuple[StageBlock, ...]:
+def gram_blocks(name: str, p: int, n: int, steps: int, weight: float, norm: str = "l2") -> tuple[StageBlock, ...]:
     """Return the blocks of a Gram matrix of rows with norm at most ``steps``: its diagonal, and the entries above it.
 
     An off-diagonal entry counts twice in the norm, and so gets less noise. In released units the rows have norm 1.
@@ -79,9 +69,7 @@ def gram_blocks(
 
 def gram_integers(name: str, p: int, n: int, steps: int, share: float) -> JointIntegers:
     """Return the integers of a stage for a Gram matrix alone: sensitivity sqrt(2), attained by orthogonal rows."""
-    return JointIntegers(
-        name, gram_blocks(CURVATURE, p, n, steps, 1.0), math.inf, math.sqrt(2) * _SAFE, share
-    )
+    return JointIntegers(name, gram_blocks(CURVATURE, p, n, steps, 1.0), math.inf, math.sqrt(2) * _SAFE, share)
 
 
 def gradient_integers(name: str, p: int, n: int, bits: int, share: float) -> Integers:
@@ -90,9 +78,7 @@ def gradient_integers(name: str, p: int, n: int, bits: int, share: float) -> Int
     return Integers(name, p, 1.0 / steps / n, isqrt_up(4 * p * steps**2), 2 * steps, share)
 
 
-def step_integers(
-    name: str, p: int, n: int, bits: int, share: float, unclipped: bool = False
-) -> JointIntegers:
+def step_integers(name: str, p: int, n: int, bits: int, share: float, unclipped: bool = False) -> JointIntegers:
     """Return the integers of a linear step: gradient and Gram matrix, of all rows or of the unclipped ones."""
     steps = 2**bits
     blocks = (_gradient(p, n, steps), *gram_blocks(CURVATURE, p, n, steps, STEP_WEIGHT))

@@ -697,9 +697,7 @@ class LogisticPath(LevelPath):
         assert self.inverse is not None
         sampling = self._sampling(self.inverse) / self.n
         theta = self.whitening.T @ self.b
-        sample, noise, left = (
-            self.whitening.T @ part @ self.whitening for part in (sampling, self.noise, self.left)
-        )
+        sample, noise, left = (self.whitening.T @ part @ self.whitening for part in (sampling, self.noise, self.left))
         if self.plan.design.intercept:
             left[0, 0] += self._spread_of_index() ** 2 / 4
         privacy = noise + left

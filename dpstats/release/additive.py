@@ -92,12 +92,7 @@ class JointIntegers:
 
 @overload
 def additive_stages(
-    items: Sequence[Integers],
-    epsilon: float,
-    delta: float,
-    *,
-    neighbors: Neighbors = ...,
-    calibration: str = ...,
+    items: Sequence[Integers], epsilon: float, delta: float, *, neighbors: Neighbors = ..., calibration: str = ...
 ) -> tuple[Stage, ...]: ...
 
 
@@ -141,9 +136,7 @@ def additive_stages(
     for item, scale in zip(items, scales, strict=True):
         for _, drawn in item.sizes(scale):
             check_scale(drawn)
-    return tuple(
-        item.stage(noise, scale, neighbors, concentrated) for item, scale in zip(items, scales, strict=True)
-    )
+    return tuple(item.stage(noise, scale, neighbors, concentrated) for item, scale in zip(items, scales, strict=True))
 
 
 Planned = TypeVar("Planned", bound=Plan)
@@ -180,10 +173,7 @@ def smaller_noise(
 
 
 def smaller_of(
-    gaussian: Planned,
-    make_laplace: Callable[[], Planned],
-    noise: Callable[[Planned], Any],
-    budget: Any = None,
+    gaussian: Planned, make_laplace: Callable[[], Planned], noise: Callable[[Planned], Any], budget: Any = None
 ) -> Planned:
     """Return the plan with the smaller noise of two with the same guarantee: see `smaller_noise`."""
     if getattr(budget, "method", "basic") in _ADDS_SQUARES:
@@ -277,11 +267,7 @@ Kind = TypeVar("Kind", bound=Discovery)
 
 
 def discovery_stage(
-    touched: JointIntegers,
-    row_steps: int,
-    epsilon: float,
-    delta: float,
-    neighbors: Neighbors = Neighbors.REPLACE_ONE,
+    touched: JointIntegers, row_steps: int, epsilon: float, delta: float, neighbors: Neighbors = Neighbors.REPLACE_ONE
 ) -> Discovery:
     """Return the stage that releases integers of keys at a total of (epsilon, delta).
 

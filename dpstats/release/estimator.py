@@ -57,44 +57,12 @@ Estimator = TypeVar("Estimator")
 
 _FIRST = (
     # estimands and tested values
-    *(
-        "function",
-        "n_outputs",
-        "q",
-        "n_components",
-        "n_nonzero",
-        "mean",
-        "cov",
-        "null",
-        "n_queries",
-        "queries",
-    ),
+    *("function", "n_outputs", "q", "n_components", "n_nonzero", "mean", "cov", "null", "n_queries", "queries"),
     *("workload", "distribution", "args"),
     # public knowledge of the data
     *("domain", "levels", "classes", "groups", "sizes", "by", "columns", "time", "event", "horizon", "edges"),
-    *(
-        "x_bounds",
-        "y_bounds",
-        "bounds",
-        "bounds_are",
-        "step",
-        "bins",
-        "clip",
-        "clip_norm",
-        "center",
-        "bound",
-        "std",
-    ),
-    *(
-        "std_bound",
-        "weights",
-        "weight_bounds",
-        "offset",
-        "offset_bounds",
-        "exposure",
-        "exposure_bounds",
-        "factors",
-    ),
+    *("x_bounds", "y_bounds", "bounds", "bounds_are", "step", "bins", "clip", "clip_norm", "center", "bound", "std"),
+    *("std_bound", "weights", "weight_bounds", "offset", "offset_bounds", "exposure", "exposure_bounds", "factors"),
 )
 _LAST = ("missing", "missing_codes", "unknown", "neighbors", "epsilon", "delta", "random_state", "budget")
 
@@ -207,9 +175,7 @@ def _hide_entries(estimator: Any) -> Any:
 def _released_facts(estimator: Any) -> dict[str, Any]:
     """Return the released numbers of a fit, by name."""
     found = {name: value for name, value in vars(estimator).items() if name.endswith("_")}
-    return {
-        name: value for name, value in found.items() if isinstance(value, float | np.ndarray | np.generic)
-    }
+    return {name: value for name, value in found.items() if isinstance(value, float | np.ndarray | np.generic)}
 
 
 class PrivateEstimator(Reported, BaseEstimator, Generic[Plan]):
@@ -275,13 +241,9 @@ class PrivateEstimator(Reported, BaseEstimator, Generic[Plan]):
         check_codes(getattr(self, "missing_codes", None))
         return check_missing(getattr(self, "missing", "error"), ["error", "drop", *others])
 
-    def _smaller_noise(
-        self, make_plan: Callable[[float], Plan], delta: float, noise: Callable[[Plan], Any]
-    ) -> Plan:
+    def _smaller_noise(self, make_plan: Callable[[float], Plan], delta: float, noise: Callable[[Plan], Any]) -> Plan:
         """Return the plan with the smaller noise of an estimate: see `smaller_noise`."""
-        return (
-            make_plan(delta) if self._noise_is_chosen else smaller_noise(make_plan, delta, noise, self.budget)
-        )
+        return make_plan(delta) if self._noise_is_chosen else smaller_noise(make_plan, delta, noise, self.budget)
 
     def _check_before_count(self, rows: Rows) -> None:
         """Refuse rows that a count of complete rows would leave out, although they shall be refused."""
@@ -413,9 +375,7 @@ class PrivateEstimator(Reported, BaseEstimator, Generic[Plan]):
         """Return the session of a second release, from ``X``, which the budget can pay."""
         noise = noise_source(self.random_state)
         plan = plan.for_data(self._row_is(unit_of(X)), noise.simulated)
-        budget = add_request(
-            check_budget(self.budget, simulated=noise.simulated), self, fit=_released_facts(self)
-        )
+        budget = add_request(check_budget(self.budget, simulated=noise.simulated), self, fit=_released_facts(self))
         session = session_of(plan, noise, budget, label)
         session.check()
         return session
@@ -655,9 +615,7 @@ def _check_count(estimator: PrivateEstimator[Any], n: int | None) -> None:
     """Refuse too few rows."""
     if n is not None and n < estimator._min_samples:
         least = "one row" if estimator._min_samples == 1 else f"{estimator._min_samples} rows"
-        raise refuse_data(
-            "X", got=f"n_samples = {n} (n is public and fixed)", allowed=f"have at least {least}"
-        )
+        raise refuse_data("X", got=f"n_samples = {n} (n is public and fixed)", allowed=f"have at least {least}")
 
 
 def plan_on_sample(estimator: PrivateEstimator[Plan], n: int, d: int) -> Plan:

@@ -104,9 +104,7 @@ class Windows:
             # Lengths over powers of 2 that none exceeds: every product is at most 1.
             widths = np.array([int(width).bit_length() for width in upper[:, -1] - lower[:, -1] + 1])
             falls = _times(powers.mantissas, powers.exponents)
-            up, down = (
-                np.ldexp(part.astype(np.float64), -widths[:, None]) for part in _split_lengths(lower, upper)
-            )
+            up, down = (np.ldexp(part.astype(np.float64), -widths[:, None]) for part in _split_lengths(lower, upper))
             sums = falls * _sum_products(falls, up, down)
             rest = self._rest_over(int(widths.sum()), reach, fall)
             return _widened(np.cumsum(sums), rest, 2 * reach, self.size)
@@ -353,9 +351,7 @@ class Runs:
         bits = _precision(level)
         sides = Exponentials(Fraction(1) / (Fraction(scale) * self.unit), bits).integers(falls[-1], bits)
         masses = np.add.reduceat(weights, starts).tolist()
-        low, high = (
-            _running([mass * side[fall] for mass, fall in zip(masses, falls, strict=True)]) for side in sides
-        )
+        low, high = (_running([mass * side[fall] for mass, fall in zip(masses, falls, strict=True)]) for side in sides)
         return Bounds(low, high)
 
     def columns(self, scale: float, level: int, row: int) -> Bounds:
@@ -473,9 +469,7 @@ def _precision(level: int) -> int:
     return 256 << level
 
 
-def _weights(
-    lower: Integers, upper: Integers, rows: Powers, columns: Powers
-) -> tuple[NDArray[np.float64], Integers]:
+def _weights(lower: Integers, upper: Integers, rows: Powers, columns: Powers) -> tuple[NDArray[np.float64], Integers]:
     """Return the products of windows' lengths and powers, of shape (rows, columns), each row over a power of 2."""
     # Exponents of 2 are split off meanwhile, so that nothing overflows. Underflow is far below the largest
     # value of the row.
@@ -501,9 +495,7 @@ def _sum_products(weights: NDArray[Any], up: NDArray[Any], down: NDArray[Any]) -
     # Products are expanded: for m factors this takes 2^m times the time of one sum, for all a together.
     if len(up) == 0:
         return weights.sum()
-    return _sum_products(weights * up[0], up[1:], down[1:]) + down[0] * _sum_products(
-        weights, up[1:], down[1:]
-    )
+    return _sum_products(weights * up[0], up[1:], down[1:]) + down[0] * _sum_products(weights, up[1:], down[1:])
 
 
 def _times(values: NDArray[np.float64], exponents: Integers) -> NDArray[np.float64]:

@@ -51,9 +51,7 @@ def exact_heavy(scale: float, power: int, below: Callable[[int], int]) -> int:
             return k
 
 
-def simulated_heavy(
-    scale: float, power: int, generator: np.random.Generator, count: int
-) -> NDArray[np.int64]:
+def simulated_heavy(scale: float, power: int, generator: np.random.Generator, count: int) -> NDArray[np.int64]:
     """Return integers of the same distribution, to the resolution of a double and within 2^61."""
     found = np.empty(count, dtype=np.int64)
     left = np.arange(count)
@@ -209,9 +207,7 @@ class ExactNoise:
             row = choose(_bits, rows)
             column = choose(_bits, partial(columns, row))
             low, high = groups.box(row, column)
-            draw[:] = [
-                a + self.integers(b - a + 1, 1)[0] for a, b in zip(low.tolist(), high.tolist(), strict=True)
-            ]
+            draw[:] = [a + self.integers(b - a + 1, 1)[0] for a, b in zip(low.tolist(), high.tolist(), strict=True)]
         return found
 
 
@@ -254,9 +250,7 @@ def _joint(source: Noise, scale: float, size: Size) -> NDArray[np.int64]:
     shape = (size,) if isinstance(size, int) else tuple(size)
     *draws, length = shape
 
-    def ends(
-        below: NDArray[np.int64], above: NDArray[np.int64]
-    ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    def ends(below: NDArray[np.int64], above: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         return np.tile(-below, (length, 1)), np.tile(above, (length, 1))
 
     windows = Windows(ends, length)
@@ -345,9 +339,7 @@ class SimulatedNoise:
             drawn = self.generator.gumbel(size=shape)
         noisy = scores / scale + drawn
         # Sorting a million candidates for one winner would be a waste.
-        ranked = (
-            np.argmax(noisy, axis=1)[:, None] if k == 1 else np.argsort(-noisy, axis=1, kind="stable")[:, :k]
-        )
+        ranked = np.argmax(noisy, axis=1)[:, None] if k == 1 else np.argsort(-noisy, axis=1, kind="stable")[:, :k]
         return ranked[0] if size is None else ranked
 
     def cauchy(self, scale: float, size: Size) -> NDArray[Any]:
@@ -372,9 +364,7 @@ class SimulatedNoise:
             for column in np.unique(columns).tolist():
                 draws = of_row[columns == column]
                 low, high = groups.box(row, column)
-                found[draws] = self.generator.integers(
-                    low, high, size=(draws.size, groups.size), endpoint=True
-                )
+                found[draws] = self.generator.integers(low, high, size=(draws.size, groups.size), endpoint=True)
         return found
 
     def _places(self, cumulative: Any, size: int) -> NDArray[np.intp]:

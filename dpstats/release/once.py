@@ -94,9 +94,7 @@ class _KeptStream(Stream):
     def ask(self, steps: int, answer: int | None = None) -> Above | None:
         if self._again:
             if self._next == len(self._answers):
-                raise DPStatsError(
-                    "the kept answer must have every answer of the stream, got fewer. Use another key."
-                )
+                raise DPStatsError("the kept answer must have every answer of the stream, got fewer. Use another key.")
             self._next += 1
             kept = self._answers[self._next - 1]
             return None if kept is None else Above(*kept)
@@ -122,14 +120,7 @@ class OnceSession(Session):
     A second session under the key waits for the first one, if its process may still run.
     """
 
-    def __init__(
-        self,
-        plan: Plan,
-        noise: Any,
-        budget: PrivacyBudget,
-        label: str = "",
-        size: int | None = None,
-    ) -> None:
+    def __init__(self, plan: Plan, noise: Any, budget: PrivacyBudget, label: str = "", size: int | None = None) -> None:
         super().__init__(plan, noise, budget, label, size)
         self._asked: Kept | None = None
         self._within = False
@@ -187,9 +178,7 @@ class OnceSession(Session):
         self._answer = found
         self._released.update({name: stored.released for name, stored in found.items()})
         for account in accounts:
-            account.kept.append(
-                f"The key {kept.key!r} was charged for {kept.label!r} at {moment(kept.time)}."
-            )
+            account.kept.append(f"The key {kept.key!r} was charged for {kept.label!r} at {moment(kept.time)}.")
             account.released.append(self._released)
 
     def __exit__(

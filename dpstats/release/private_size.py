@@ -183,9 +183,7 @@ def check_container(X: Any, schema: Schema) -> Schema:
     return replace(schema, private_size=True)
 
 
-def check_size(
-    estimator: Any, n_samples: Any, *, at_least: int = 2, at_most: int | None = None
-) -> int | None:
+def check_size(estimator: Any, n_samples: Any, *, at_least: int = 2, at_most: int | None = None) -> int | None:
     """Return the number of rows of a plan, which may be None if it is private."""
     private = has_private_size(estimator)
     if private and n_samples is None:

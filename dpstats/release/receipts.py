@@ -27,10 +27,7 @@ if TYPE_CHECKING:
     from dpstats.privacy.events import Event
     from dpstats.privacy.plan import Plan
 
-__all__ = [
-    "Receipt",
-    "verify_receipt",
-]
+__all__ = ["Receipt", "verify_receipt"]
 
 
 # Results of checks
@@ -56,9 +53,7 @@ class Check:
 def as_text(checks: Sequence[Check]) -> str:
     """Return a line for each check."""
     width = max(len(check.name) for check in checks)
-    return "\n".join(
-        f"{'ok' if check.passed else 'FAILED':8}{check.name:{width}}  {check.found}" for check in checks
-    )
+    return "\n".join(f"{'ok' if check.passed else 'FAILED':8}{check.name:{width}}  {check.found}" for check in checks)
 
 
 # Methods
@@ -376,9 +371,7 @@ def proof_hashes(module: str) -> dict[str, str]:
     """Return the SHA-256 of every proof page about a module, by the page; empty where no pages are installed."""
     file = module.replace(".", "/") + ".py"
     return {
-        page.name: hashlib.sha256(text.encode()).hexdigest()
-        for page, text in _pages()
-        if file in named_files(text)
+        page.name: hashlib.sha256(text.encode()).hexdigest() for page, text in _pages() if file in named_files(text)
     }
 
 
@@ -425,9 +418,7 @@ def _as_event(stated: Mapping[str, Any]) -> Event:
     """Return the event of `_as_dict`, or raise what its class raises for other numbers."""
     numbers = {name: value for name, value in stated.items() if name not in ("event", "neighbors")}
     if stated["event"] not in _KINDS:
-        raise refuse(
-            "event", got="another", allowed=f"one of {', '.join(_KINDS)}", remedy="Check the receipt."
-        )
+        raise refuse("event", got="another", allowed=f"one of {', '.join(_KINDS)}", remedy="Check the receipt.")
     event: Event = getattr(kinds, stated["event"])(**numbers, neighbors=Neighbors[stated["neighbors"]])
     return event
 

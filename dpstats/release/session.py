@@ -157,12 +157,7 @@ class Session:
     """
 
     def __init__(
-        self,
-        plan: Plan,
-        noise: Noise,
-        budget: PrivacyBudget | None = None,
-        label: str = "",
-        size: int | None = None,
+        self, plan: Plan, noise: Noise, budget: PrivacyBudget | None = None, label: str = "", size: int | None = None
     ) -> None:
         self._plan = plan
         self._noise = noise
@@ -302,18 +297,14 @@ class Session:
         if isinstance(stage, Stage):
             steps = self._checked(name, integers, stage.size)
             self._take(name)
-            noisy, released = self._noisy(
-                stage.noise, stage.scale_steps, steps, stage.size, stage.spacing, where
-            )
+            noisy, released = self._noisy(stage.noise, stage.scale_steps, steps, stage.size, stage.spacing, where)
             self._released[name] = released
             return released if units else noisy
         if integers.keys() != {block.name for block in stage.blocks}:
             raise DPStatsError(
                 f"stage {name!r} must get the blocks {', '.join(block.name for block in stage.blocks)} together"
             )
-        exact = {
-            block.name: self._checked(block.name, integers[block.name], block.size) for block in stage.blocks
-        }
+        exact = {block.name: self._checked(block.name, integers[block.name], block.size) for block in stage.blocks}
         self._take(name)
         both = {
             block.name: self._noisy(
@@ -344,9 +335,7 @@ class Session:
         """
         stage: Discovery = self._stage(name, Discovery)
         if integers.keys() != {block.name for block in stage.blocks}:
-            raise DPStatsError(
-                f"stage {name!r} must get the blocks {', '.join(b.name for b in stage.blocks)} together"
-            )
+            raise DPStatsError(f"stage {name!r} must get the blocks {', '.join(b.name for b in stage.blocks)} together")
         exact = {}
         for block in stage.blocks:
             steps = exact[block.name] = np.asarray(integers[block.name])
@@ -360,9 +349,7 @@ class Session:
         found: dict[str, Any] = {}
         for block in stage.blocks:
             units = noisy[block.name].astype(np.float64) * np.asarray(block.spacing)
-            found[block.name] = (
-                units[passed] if self._size is None else np.where(passed[..., None], units, np.nan)
-            )
+            found[block.name] = units[passed] if self._size is None else np.where(passed[..., None], units, np.nan)
         kept = passed if self._size is None else np.ones(len(labels), dtype=bool)
         found["labels"] = tuple(label for label, keep in zip(labels, kept.tolist(), strict=True) if keep)
         released = self._released[name] = MappingProxyType(found)
@@ -668,8 +655,7 @@ def to_units(noisy: NDArray[Any], spacing: Spacing) -> NDArray[np.float64]:
     largest = Fraction(np.finfo(np.float64).max)
     steps = [Fraction(step) for step in np.broadcast_to(spacing, noisy.shape).ravel().tolist()]
     values = [
-        float(max(-largest, min(largest, number * step)))
-        for number, step in zip(noisy.ravel(), steps, strict=True)
+        float(max(-largest, min(largest, number * step))) for number, step in zip(noisy.ravel(), steps, strict=True)
     ]
     return np.array(values).reshape(noisy.shape)
 

@@ -104,9 +104,7 @@ class Witness(StandIn):
 
     # Draws of a user's own release
 
-    def laplace(
-        self, value: Any, *, sensitivity: float, scale: float | None = None, name: str | None = None
-    ) -> Any:
+    def laplace(self, value: Any, *, sensitivity: float, scale: float | None = None, name: str | None = None) -> Any:
         """Return a number or an array with Laplace noise; its l1 norm moves by at most ``sensitivity``.
 
         Parameters
@@ -120,9 +118,7 @@ class Witness(StandIn):
         """
         return self._added("laplace", "l1", value, sensitivity, scale, name)
 
-    def gaussian(
-        self, value: Any, *, sensitivity: float, scale: float | None = None, name: str | None = None
-    ) -> Any:
+    def gaussian(self, value: Any, *, sensitivity: float, scale: float | None = None, name: str | None = None) -> Any:
         """Return a number or an array with Gaussian noise; its l2 norm moves by at most ``sensitivity``."""
         return self._added("gaussian", "l2", value, sensitivity, scale, name)
 
@@ -137,16 +133,12 @@ class Witness(StandIn):
     ) -> int:
         """Return the place of the best score by Gumbel noise; each moves by at most ``sensitivity``."""
         numbers = _numbers("scores", scores).ravel()
-        stage = self._declared(
-            "selection", "linf", sensitivity, scale, name, selection=True, monotone=monotone
-        )
+        stage = self._declared("selection", "linf", sensitivity, scale, name, selection=True, monotone=monotone)
         return int(
             self.witness(
                 stage,
                 numbers,
-                lambda: np.argmax(
-                    numbers.astype(np.float64) + stage.scale * self._generator.gumbel(size=numbers.size)
-                ),
+                lambda: np.argmax(numbers.astype(np.float64) + stage.scale * self._generator.gumbel(size=numbers.size)),
             )
         )
 
@@ -154,20 +146,14 @@ class Witness(StandIn):
         """Look at a statistic whose noise is drawn elsewhere: nothing is returned."""
         check_choice("norm", norm, list(NORMS))
         numbers = _numbers("value", value)
-        self.witness(
-            self._declared("statistic", norm, sensitivity, None, name), numbers.ravel(), lambda: None
-        )
+        self.witness(self._declared("statistic", norm, sensitivity, None, name), numbers.ravel(), lambda: None)
 
-    def _added(
-        self, law: str, norm: str, value: Any, sensitivity: float, scale: float | None, name: str | None
-    ) -> Any:
+    def _added(self, law: str, norm: str, value: Any, sensitivity: float, scale: float | None, name: str | None) -> Any:
         numbers = _numbers("value", value)
         stage = self._declared(law, norm, sensitivity, scale, name)
         draw = self._generator.laplace if law == "laplace" else self._generator.normal
         released = self.witness(
-            stage,
-            numbers.ravel(),
-            lambda: numbers.astype(np.float64) + stage.scale * draw(size=numbers.shape),
+            stage, numbers.ravel(), lambda: numbers.astype(np.float64) + stage.scale * draw(size=numbers.shape)
         )
         return float(released) if numbers.ndim == 0 else released.copy()
 
@@ -236,12 +222,7 @@ class WitnessedSession(Session):
     _noise: WitnessedNoise
 
     def __init__(
-        self,
-        plan: Plan,
-        noise: Noise,
-        budget: PrivacyBudget | None = None,
-        label: str = "",
-        size: int | None = None,
+        self, plan: Plan, noise: Noise, budget: PrivacyBudget | None = None, label: str = "", size: int | None = None
     ) -> None:
         super().__init__(plan, noise, budget, label, size)
         self._noise.witness.relations.add(plan.guarantee.neighbors)
@@ -250,9 +231,7 @@ class WitnessedSession(Session):
         return self._told(name, (integers, where), lambda: Session.add(self, name, integers, where, units))
 
     def discover(self, name: str, labels: Sequence[Any], integers: Mapping[str, Any]) -> Released:
-        return self._told(
-            name, (tuple(labels), integers), lambda: Session.discover(self, name, labels, integers)
-        )
+        return self._told(name, (tuple(labels), integers), lambda: Session.discover(self, name, labels, integers))
 
     def select(self, name: str, scores: NDArray[np.int64]) -> NDArray[np.intp]:
         return self._told(name, scores, lambda: Session.select(self, name, scores))
@@ -340,9 +319,7 @@ def _numbers(name: str, value: Any) -> NDArray[Any]:
     """Return floats; Python's numbers, where an integer is too large to be a float exactly."""
     given = attempt(lambda: np.asarray(value), Exception)
     if given is not None and np.iscomplexobj(given):
-        raise refuse(
-            name, got="complex ones", allowed="real numbers", remedy="Give both parts as two columns."
-        )
+        raise refuse(name, got="complex ones", allowed="real numbers", remedy="Give both parts as two columns.")
     numbers = attempt(lambda: np.asarray(given).astype(np.float64), Exception)
     if given is None or numbers is None or not np.isfinite(numbers).all():
         raise refuse(name, allowed="finite numbers")

@@ -110,9 +110,7 @@ class Join:
         names = [{table.instance for table in tables(side)} for side in (self.left, self.right)]
         if names[0] & names[1]:
             raise refuse(
-                "instance",
-                got=show_names(sorted(names[0] & names[1])),
-                allowed="another on each side of a join",
+                "instance", got=show_names(sorted(names[0] & names[1])), allowed="another on each side of a join"
             )
         if not on:
             raise refuse("on", got="none", allowed="at least one pair of columns")
@@ -300,18 +298,14 @@ def _table_and_column(name: Any) -> tuple[str, str]:
     parts = tuple(name.split(".")) if isinstance(name, str) else name
     if not isinstance(parts, tuple) or len(parts) != 2 or not all(isinstance(part, str) for part in parts):
         raise refuse(
-            "frequencies",
-            got="another key",
-            allowed="by 'table.column', or by (table, column) where a name has a dot",
+            "frequencies", got="another key", allowed="by 'table.column', or by (table, column) where a name has a dot"
         )
     return parts[0], parts[1]
 
 
 def shared(join: Join) -> bool:
     """Return whether one row of a private table can be on both sides of a join."""
-    left, right = (
-        {table.name for table in tables(side) if not table.public} for side in (join.left, join.right)
-    )
+    left, right = ({table.name for table in tables(side) if not table.public} for side in (join.left, join.right))
     return bool(left & right)
 
 
@@ -326,9 +320,7 @@ def _symbol(column: Column, relation: Relation, elastic: ElasticSensitivity) -> 
     if isinstance(relation, Join):
         left = any(table.instance == column.instance for table in tables(relation.left))
         own = _symbol(column, relation.left if left else relation.right, elastic)
-        return _times(
-            own, _partner_symbols(relation, elastic) if left else _key_symbols(relation, 0, elastic)
-        )
+        return _times(own, _partner_symbols(relation, elastic) if left else _key_symbols(relation, 0, elastic))
     if isinstance(relation, Distinct) and relation.columns == (column,):
         return "1"
     return _symbol(column, relation.of, elastic)

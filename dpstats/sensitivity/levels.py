@@ -79,9 +79,7 @@ def smooth_stage(
     """
     if epsilon > _LARGEST_EPSILON:
         raise refuse(
-            "epsilon",
-            given=epsilon,
-            allowed=f"at most {_LARGEST_EPSILON:g} for noise by the smooth sensitivity",
+            "epsilon", given=epsilon, allowed=f"at most {_LARGEST_EPSILON:g} for noise by the smooth sensitivity"
         )
     share, far, ratio = _parts(epsilon, delta, size, noise, steady)
     highest = furthest / share * (1 + 1e-12)
@@ -178,9 +176,7 @@ def level_stage(epsilon: float, neighbors: Neighbors = Neighbors.REPLACE_ONE) ->
     return Stage(LEVEL, "laplace", 1, 1.0, 1, check_scale(quotient_up(1, epsilon)), neighbors=neighbors)
 
 
-def half_width(
-    stage: Smooth, level: float, level_scale: float, confidence_level: float, numbers: int = 1
-) -> float:
+def half_width(stage: Smooth, level: float, level_scale: float, confidence_level: float, numbers: int = 1) -> float:
     """Return a bound on the error of a released integer, in steps, with probability ``confidence_level``.
 
     Parameters
@@ -221,9 +217,7 @@ def _exponent(delta: float, size: int) -> float:
         return math.log(2 / delta)
     # Chernoff's bound, (y/m)^m e^(m - y).
     high = size + 2 * math.log(1 / delta) + 2 * math.sqrt(size * math.log(1 / delta)) + 1
-    return float(
-        brentq(lambda y: size * math.log(y / size) + size - y - math.log(delta), size, high) * (1 + 1e-12)
-    )
+    return float(brentq(lambda y: size * math.log(y / size) + size - y - math.log(delta), size, high) * (1 + 1e-12))
 
 
 def smooth_levels(lowest: float, highest: float, ratio: float) -> tuple[float, ...]:

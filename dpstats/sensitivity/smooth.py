@@ -324,9 +324,7 @@ def trimmed_mean_smooth_sensitivity(x: Any, trim: int, *, lower: float, upper: f
     return _window(ordered, trim + 1, ordered.size - trim, lower, upper, beta) / left
 
 
-def _checked(
-    x: Any, lower: float, upper: float, beta: float
-) -> tuple[NDArray[np.float64], float, float, float]:
+def _checked(x: Any, lower: float, upper: float, beta: float) -> tuple[NDArray[np.float64], float, float, float]:
     """Return the rows in order, within the bounds, and the parameters."""
     lower, upper = check_real("lower", lower), check_real("upper", upper)
     beta = check_real("beta", beta, above=0)
@@ -341,9 +339,7 @@ def _checked(
     return np.sort(np.clip(rows, lower, upper)), lower, upper, beta
 
 
-def _window(
-    ordered: NDArray[np.float64], first: int, last: int, lower: float, upper: float, beta: float
-) -> float:
+def _window(ordered: NDArray[np.float64], first: int, last: int, lower: float, upper: float, beta: float) -> float:
     """Return the largest of (x_(j) - x_(i)) e^(-beta k) over i <= first, j >= last, k = j - i - (last - first + 1)."""
     # Further out than one bound on each side there is nothing more to gain.
     low = np.concatenate([[lower], ordered[:first]])  # places 0, ..., first

@@ -259,9 +259,7 @@ class RateFit(Printed):
         notes = []
         if not self.spread_is_known:
             enough = math.ceil((self.fewest_degrees + len(self.spread)) / self.n_cells) + 1
-            notes.append(
-                f"Too few replications to model the variance: nothing is decided. Run {enough} in each cell."
-            )
+            notes.append(f"Too few replications to model the variance: nothing is decided. Run {enough} in each cell.")
         elif self.spread and self.n_replications < _FEW_FOR_SPREAD:
             notes.append("The interval may undercover with so few replications. Run 30 in each cell.")
         compared = self.theory is not None or self.prediction is not None

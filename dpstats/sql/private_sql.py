@@ -135,9 +135,7 @@ class Declarations:
             pair = attempt(lambda values=values: tuple(values), Exception) or ()  # type: ignore[misc]
             if len(pair) != 2:
                 raise refuse(name, given=values, allowed="two numbers")
-            low, high = (
-                check_real(name, end, at_least=-_FURTHEST, at_most=_FURTHEST, of=values) for end in pair
-            )
+            low, high = (check_real(name, end, at_least=-_FURTHEST, at_most=_FURTHEST, of=values) for end in pair)
             if not low < high:
                 raise refuse(name, given=values, allowed="low < high")
             limits[place] = (low, high)
@@ -413,9 +411,7 @@ class PrivateSQL(Releasing):
             return self._answer(query)
 
     @state_charges
-    def choose_bounds(
-        self, column: str, *, epsilon: float, step: float | None = None, within: Any = None
-    ) -> Bounds:
+    def choose_bounds(self, column: str, *, epsilon: float, step: float | None = None, within: Any = None) -> Bounds:
         """Release bounds of a column that nobody knows, and declare them for all later queries.
 
         `dpstats.means.PrivateBounds` would release the same for the rows of the column's table. They cost ``epsilon``

@@ -139,12 +139,7 @@ def _line(
     uneven = np.maximum(np.maximum(left, right) - half, 0)
     balance = round(_INSIDE * k + 0.4 * math.sqrt(k)) - uneven
     utility = np.minimum(np.minimum(many, spread), balance)
-    return (
-        starts,
-        np.append(starts[1:] - 1, places.stop - 1),
-        utility,
-        weights[count_up_to_starts(limits) - 1],
-    )
+    return (starts, np.append(starts[1:] - 1, places.stop - 1), utility, weights[count_up_to_starts(limits) - 1])
 
 
 @lru_cache(maxsize=1)
@@ -328,16 +323,11 @@ def located(released: Floats, n_blocks: int, noise: Noise, least_std: float = LE
     at = moments(location, scale)
     determinant = _determinant(at)
     by_mean, by_absolute = at.absolute_by_scale / determinant, -at.mean_by_scale / determinant
-    scale_by_mean, scale_by_absolute = (
-        -at.absolute_by_location / determinant,
-        at.mean_by_location / determinant,
-    )
+    scale_by_mean, scale_by_absolute = (-at.absolute_by_location / determinant, at.mean_by_location / determinant)
     spread = at.square - at.mean**2, at.square - at.absolute**2, at.product - at.mean * at.absolute
 
     def sampling(first: Floats, second: Floats) -> Floats:
-        return np.asarray(
-            (first**2 * spread[0] + 2 * first * second * spread[2] + second**2 * spread[1]) / blocks
-        )
+        return np.asarray((first**2 * spread[0] + 2 * first * second * spread[2] + second**2 * spread[1]) / blocks)
 
     # One failure more divides the sums by one block less, and is taken off the absolute one.
     of_failures = mean, absolute - 1
@@ -370,14 +360,11 @@ def located(released: Floats, n_blocks: int, noise: Noise, least_std: float = LE
         np.abs(shift) / np.sqrt(variance),
         (np.abs(mean) <= _LARGEST_MEAN) & (absolute <= _LARGEST_ABSOLUTE) & (failures < n_blocks / 2),
         blocks,
-        (scale <= least_std * (1 + 1e-9))
-        | ((np.abs(mean) > _ONE_SIDED * absolute) & (absolute > _NOT_SMALL)),
+        (scale <= least_std * (1 + 1e-9)) | ((np.abs(mean) > _ONE_SIDED * absolute) & (absolute > _NOT_SMALL)),
     )
 
 
-def half_widths(
-    at: Located, tail: Tail, skewness: float, bias: float = 0.0, *, one_sided: bool = False
-) -> Floats:
+def half_widths(at: Located, tail: Tail, skewness: float, bias: float = 0.0, *, one_sided: bool = False) -> Floats:
     """Return half of the width of an interval that leaves ``tail`` on either side, in units of the clip.
 
     Student's quantile accounts for the estimated variance, and a Cornish-Fisher term for the heavy tails of

@@ -266,9 +266,7 @@ class _Imports:
     def __init__(self) -> None:
         self.modules: dict[str, Any] = {}
 
-    def __call__(
-        self, name: str, variables: Any = None, own: Any = None, chosen: Any = (), level: int = 0
-    ) -> Any:
+    def __call__(self, name: str, variables: Any = None, own: Any = None, chosen: Any = (), level: int = 0) -> Any:
         package = (variables or {}).get("__package__") or ""
         absolute = importlib.util.resolve_name("." * level + name, package) if level else name
         found = self.modules.get(absolute if chosen or level else absolute.partition(".")[0])
@@ -362,9 +360,7 @@ class _Freezer(pickle.Pickler):
         named: dict[str, Any] = {}
         if isinstance(space, _Space):
             # The copy has its own module variables: all that its code names.
-            named = {
-                name: space.variables[name] for name in self._read_code(value) if name in space.variables
-            }
+            named = {name: space.variables[name] for name in self._read_code(value) if name in space.variables}
         # Cells travel empty and are filled afterwards: a function may refer to itself.
         filled = [(cell, cell.cell_contents) for cell in value.__closure__ or () if not _is_empty(cell)]
         names = ("__defaults__", "__kwdefaults__", "__module__", "__qualname__", "__doc__")
@@ -470,10 +466,7 @@ _PARTS: dict[type, Callable[[_Freezer, Any], Any]] = {
     types.MethodType: lambda _, value: (types.MethodType, (value.__func__, value.__self__)),
     types.ModuleType: _Freezer._reduce_module,
     _Space: _Freezer._reduce_space,
-    type(functools.lru_cache(len)): lambda _, value: (
-        _make_cached,
-        (value.__wrapped__, value.cache_parameters()),
-    ),
+    type(functools.lru_cache(len)): lambda _, value: (_make_cached, (value.__wrapped__, value.cache_parameters())),
     type: _Freezer._reduce_class,
     classmethod: lambda _, value: (type(value), (value.__func__,)),
     staticmethod: lambda _, value: (type(value), (value.__func__,)),
@@ -515,9 +508,7 @@ def _return_space(space: Any) -> Any:
 def _make_space(name: Any, package: Any, imports: _Imports, unnamed: dict[str, Any]) -> types.ModuleType:
     made = types.ModuleType(str(name))
     vars(made).update(unnamed)
-    vars(made).update(
-        __name__=name, __package__=package, __builtins__={**vars(builtins), "__import__": imports}
-    )
+    vars(made).update(__name__=name, __package__=package, __builtins__={**vars(builtins), "__import__": imports})
     return made
 
 
@@ -600,9 +591,7 @@ def _parts(value: Any) -> Iterator[tuple[str, Any]]:
                 yield f"the module variable {name!r}", variables[name]
                 if isinstance(variables[name], types.ModuleType) and not _is_shared(variables[name]):
                     own = vars(variables[name])
-                    yield from (
-                        (f"the variable {name}.{each}", own[each]) for each in reader._names & own.keys()
-                    )
+                    yield from ((f"the variable {name}.{each}", own[each]) for each in reader._names & own.keys())
     elif isinstance(value, functools.partial):
         yield "the function of a partial", value.func
         yield from (("an argument of a partial", each) for each in value.args)
@@ -615,9 +604,5 @@ def _parts(value: Any) -> Iterator[tuple[str, Any]]:
     elif isinstance(value, list | tuple | set | frozenset):
         yield from (("", each) for each in value)
     own = getattr(value, "__dict__", {})
-    if isinstance(own, dict | types.MappingProxyType) and not isinstance(
-        value, types.ModuleType | enum.EnumMeta
-    ):
-        yield from (
-            (f"the attribute {name!r}", each) for name, each in own.items() if not isinstance(each, _STORAGE)
-        )
+    if isinstance(own, dict | types.MappingProxyType) and not isinstance(value, types.ModuleType | enum.EnumMeta):
+        yield from ((f"the attribute {name!r}", each) for name, each in own.items() if not isinstance(each, _STORAGE))

@@ -28,11 +28,7 @@ from dpstats.errors import refuse
 from dpstats.statistic.copies import Frozen, hide_modules
 
 FOLDS = 5
-JACKKNIFE = {
-    None: ((0, 1.0),),
-    "jackknife": ((0, 5.0), (1, -4.0)),
-    "jackknife2": ((0, 12.5), (1, -16.0), (2, 4.5)),
-}
+JACKKNIFE = {None: ((0, 1.0),), "jackknife": ((0, 5.0), (1, -4.0)), "jackknife2": ((0, 12.5), (1, -16.0), (2, 4.5))}
 """For every kind of bias correction: how many of five folds are left out, and the weight of the mean of these values.
 
 The weights of orders 1 and 2 cancel biases of 1/m, and of 1/m and 1/m^2, at block sizes m, 4m/5 and 3m/5.

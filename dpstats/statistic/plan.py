@@ -208,9 +208,7 @@ def statistic_plan(
     if blocks is None:
         if most < fewest:
             allowed = f"at least {fewest * least_size:,} at epsilon = {guarantee.epsilon:g}"
-            remedy = (
-                f"It needs {fewest:,} blocks of {least_size:,}. Give more rows, epsilon, or fewer outputs."
-            )
+            remedy = f"It needs {fewest:,} blocks of {least_size:,}. Give more rows, epsilon, or fewer outputs."
             raise refuse("n_samples", got=f"{n:,}", allowed=allowed, remedy=remedy)
         counts = np.unique(as_int64(np.geomspace(fewest, most, _MOST_TRIED).round()))
     else:
@@ -244,9 +242,7 @@ def statistic_plan(
         for j in range(n_outputs)
     ]
     stages.append(_sums_stage(laws[law], guarantee, first, n_outputs))
-    return StatisticPlan(
-        tuple(stages), guarantee, n, d, k, n_outputs, _CLIPS[clip], skewness, remainder, parameters
-    )
+    return StatisticPlan(tuple(stages), guarantee, n, d, k, n_outputs, _CLIPS[clip], skewness, remainder, parameters)
 
 
 def _tried(
@@ -350,9 +346,7 @@ class Rehearsal(Printed):
 
     def _records(self) -> Records:
         columns = ("value", "coverage", "coverage_error", "bias", "bias_error", "width", "located")
-        facts = {
-            key: getattr(self, key) for key in ("n_replications", "n_samples", "confidence_level", "holds")
-        }
+        facts = {key: getattr(self, key) for key in ("n_replications", "n_samples", "confidence_level", "holds")}
         return Records(list(self.names), {name: getattr(self, name).tolist() for name in columns}, facts)
 
     def summary(self) -> Summary:
@@ -378,10 +372,7 @@ class Rehearsal(Printed):
         return Summary(
             "Rehearsal of a private statistic",
             [
-                (
-                    "Fits",
-                    f"{self.n_replications:,} of {self.n_samples:,} rows, {self.n_blocks:,} blocks each",
-                ),
+                ("Fits", f"{self.n_replications:,} of {self.n_samples:,} rows, {self.n_blocks:,} blocks each"),
                 ("Level", f"{self.confidence_level:g}"),
                 ("Value", "the statistic of all public rows"),
             ],
@@ -401,10 +392,7 @@ def rehearse(
     random_state: Any,
 ) -> Rehearsal:
     """Return what fits of a `PrivateStatistic` to samples of public rows say about the statistic of all of them."""
-    count, level = (
-        check_integer("n_replications", n_replications, at_least=_FEWEST),
-        usual_level(confidence_level),
-    )
+    count, level = (check_integer("n_replications", n_replications, at_least=_FEWEST), usual_level(confidence_level))
     rng = check_random_state(random_state)
     if rng is None:
         allowed = "a seed or a generator for a rehearsal, which is simulated"

@@ -17,13 +17,7 @@ from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
 from dpstats.data.opening import open_source
-from dpstats.data.parameters import (
-    check_choice,
-    check_integer,
-    check_jobs,
-    check_privacy_parameters,
-    check_real,
-)
+from dpstats.data.parameters import check_choice, check_integer, check_jobs, check_privacy_parameters, check_real
 from dpstats.data.rows import Rows, Table
 from dpstats.data.schema import Column, Schema
 from dpstats.errors import attempt, refuse, refuse_data, show
@@ -35,15 +29,7 @@ from dpstats.privacy.budget import PrivacyBudget
 from dpstats.privacy.guarantee import PrivacyGuarantee
 from dpstats.release.estimator import PrivateEstimator, parameters
 from dpstats.release.session import Part, Released, Session
-from dpstats.statistic.clipped_sums import (
-    BlockErrors,
-    Box,
-    DifferenceErrors,
-    located,
-    locations,
-    spacing_of,
-    sums,
-)
+from dpstats.statistic.clipped_sums import BlockErrors, Box, DifferenceErrors, located, locations, spacing_of, sums
 from dpstats.statistic.copies import Frozen, hide_modules
 from dpstats.statistic.isolation import (
     JACKKNIFE,
@@ -317,9 +303,7 @@ class PrivateStatistic(HasEstimates, PrivateEstimator[StatisticPlan]):
         if self.missing == "error" and not np.isfinite(table.X).all():
             remedy = "Give missing='drop' to leave such rows out of their blocks."
             raise refuse_data("X", got="at least one NaN or infinite entry", allowed="finite", remedy=remedy)
-        return _Blocks(
-            table, _Work(Frozen(self.function), self.bias, plan.n_outputs, self.link, self.time_limit)
-        )
+        return _Blocks(table, _Work(Frozen(self.function), self.bias, plan.n_outputs, self.link, self.time_limit))
 
     def _release(self, private: _Blocks, plan: StatisticPlan, session: Session) -> None:
         order = session.shuffle(ORDER)
@@ -612,9 +596,7 @@ class LocalityCheck(Printed):
             "data with it. Remove state that outlives a call: variables of packages or of the environment, files."
         ]
         if self.failed:
-            notes.append(
-                f"{self.failed} of {self.n_blocks} blocks failed. The first error: {self.first_error}"
-            )
+            notes.append(f"{self.failed} of {self.n_blocks} blocks failed. The first error: {self.first_error}")
         return Summary(
             "Locality of a function",
             [("Blocks", f"{self.n_blocks}"), ("Local", "yes" if self.local else "no")],

@@ -113,9 +113,7 @@ class Cells:
         event = (codes > 0) & ~beyond
         bins = np.clip(upper, 1, m) - 1
         first = groups * self.size
-        found = self._add_weights(
-            first[event] + (codes[event] - 1) * m + bins[event], np.full(event.sum(), float(one))
-        )
+        found = self._add_weights(first[event] + (codes[event] - 1) * m + bins[event], np.full(event.sum(), float(one)))
         left, place = ~event, np.where(beyond, m + 1, upper)
         low = np.clip(place[left], 1, m + 1) - 1
         next_edge = np.minimum(low + 1, m)
@@ -410,9 +408,7 @@ class LeastSquares:
 
 
 @lru_cache(maxsize=64)
-def levels_for(
-    n_bins: int, n_causes: int, pure: bool, position_share: float = 0.0, pooled: bool = False
-) -> Levels:
+def levels_for(n_bins: int, n_causes: int, pure: bool, position_share: float = 0.0, pooled: bool = False) -> Levels:
     """Return the levels of a table, which are made once."""
     return Levels(n_bins, n_causes, pure, position_share, pooled)
 
@@ -482,9 +478,7 @@ class SurvivalEstimator(PrivateEstimator[Plan], ABC):
         """
         given = [part for part in (event, y) if part is not None]
         if y is not None and self.groups is None:
-            raise refuse(
-                "y", allowed="not be given without groups", remedy="Declare the labels of the groups."
-            )
+            raise refuse("y", allowed="not be given without groups", remedy="Declare the labels of the groups.")
         if self.event is not None and event is not None and (y is not None or self.groups is None):
             raise refuse("event", allowed="not be given twice", remedy="The estimator names its column.")
         return super().fit(X, None if not given else given[0] if len(given) == 1 else tuple(given))
@@ -546,9 +540,7 @@ class SurvivalEstimator(PrivateEstimator[Plan], ABC):
 
 def assumptions(cells: Cells) -> list[str]:
     """Return the assumptions of curves and tests, as notes of their summaries."""
-    censoring = (
-        "Censoring is assumed to be independent of the event time in each group. The data cannot show that."
-    )
+    censoring = "Censoring is assumed to be independent of the event time in each group. The data cannot show that."
     smooth = (
         "Events are assumed to be spread smoothly inside the bins. If they happen at the edges only, at scheduled "
         "visits say, give discrete=True."

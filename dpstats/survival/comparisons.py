@@ -11,11 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
-from dpstats.data.parameters import (
-    check_choice,
-    check_flag,
-    check_real,
-)
+from dpstats.data.parameters import check_choice, check_flag, check_real
 from dpstats.data.schema import Categories
 from dpstats.data.values import exact_numbers
 from dpstats.errors import attempt, refuse
@@ -132,9 +128,7 @@ class ComparesCurves(HasEstimates, SurvivalEstimator[TablePlan]):
         errors = AreaDifferenceErrors(self._table, found, (first, second), (-end, end), end)
         return self._compare(errors, f"the restricted mean time up to {end:g} of {a!r} minus {b!r}")
 
-    def hazard_ratio(
-        self, a: Any = None, b: Any = None, *, strata: Any = None, log: bool = False
-    ) -> SurvivalEstimate:
+    def hazard_ratio(self, a: Any = None, b: Any = None, *, strata: Any = None, log: bool = False) -> SurvivalEstimate:
         """Return the hazard of group ``a`` over the hazard of group ``b``, with an interval and a test.
 
         Parameters
@@ -190,11 +184,7 @@ class ComparesCurves(HasEstimates, SurvivalEstimator[TablePlan]):
         )
         title = "Private hazard ratio"
         return replace(
-            estimate,
-            names=("log ratio" if log else "ratio",),
-            title=title,
-            null=0.0 if log else 1.0,
-            notes=notes,
+            estimate, names=("log ratio" if log else "ratio",), title=title, null=0.0 if log else 1.0, notes=notes
         )
 
     def log_rank(
@@ -336,9 +326,7 @@ class ComparesCurves(HasEstimates, SurvivalEstimator[TablePlan]):
         crowded = np.any([reference.crowded[0] for reference in references], axis=0)
         return crowding_notes(self._table.edges[1:][crowded])
 
-    def _estimate(
-        self, group: Any, errors: TableErrors, what: str, notes: Sequence[str] = ()
-    ) -> SurvivalEstimate:
+    def _estimate(self, group: Any, errors: TableErrors, what: str, notes: Sequence[str] = ()) -> SurvivalEstimate:
         low, high = errors.limits((1 - 0.95) / 2)
         return SurvivalEstimate(
             errors.estimate,

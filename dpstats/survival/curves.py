@@ -457,10 +457,7 @@ def critical_values(curves: Curves, cell_noise: Floats, level: float) -> Pair:
 
 def monotone(low: Floats, high: Floats) -> Pair:
     """Return the limits of a band made monotone, as the curve is: this loses no coverage."""
-    return (
-        np.maximum.accumulate(low[:, ::-1], axis=1)[:, ::-1],
-        np.minimum.accumulate(high, axis=1),
-    )
+    return (np.maximum.accumulate(low[:, ::-1], axis=1)[:, ::-1], np.minimum.accumulate(high, axis=1))
 
 
 def crossing_times(limit: Floats, edges: Floats, share: float, *, discrete: bool) -> Floats:

@@ -331,11 +331,7 @@ class _Stratum:
 
     def _position_variance(self, per_number: Floats) -> Floats | float:
         """Return the variance due to noise in positions, and to shapes that remain unknown."""
-        shapes, positions, std = (
-            self.reference.shapes,
-            self.reference.positions,
-            self.reference.position_std,
-        )
+        shapes, positions, std = (self.reference.shapes, self.reference.positions, self.reference.position_std)
         if shapes is None or positions is None or std is None:
             return 0.0
         censored = limit_positions(positions[0, :, 1], self.reference.at_risk[0])

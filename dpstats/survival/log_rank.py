@@ -12,12 +12,7 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from dpstats.data.parameters import (
-    check_flag,
-    check_level,
-    check_privacy_parameters,
-    check_real,
-)
+from dpstats.data.parameters import check_flag, check_level, check_privacy_parameters, check_real
 from dpstats.data.rows import Rows
 from dpstats.data.undeclared import LEFT_OUT, empty_groups_note
 from dpstats.errors import refuse
@@ -27,15 +22,7 @@ from dpstats.privacy.stages import Stage
 from dpstats.release.additive import additive_stages
 from dpstats.release.estimator import fitted, parameters
 from dpstats.release.session import Released, Session
-from dpstats.survival.cells import (
-    MOST_ROWS,
-    TABLE,
-    Cells,
-    SurvivalEstimator,
-    assumptions,
-    crowding_notes,
-    levels_for,
-)
+from dpstats.survival.cells import MOST_ROWS, TABLE, Cells, SurvivalEstimator, assumptions, crowding_notes, levels_for
 from dpstats.survival.hazard_ratios import Reference
 from dpstats.survival.null_distribution import (
     RESIDUALS,
@@ -94,9 +81,7 @@ class LogRankPlan(CellsPlan):
         """Return the summands of the second stage, given a reference."""
         stage = self.residual_stage
         edges, bits = np.asarray(self.cells.edges), self.cells.bits + _FINER
-        return Residuals(
-            reference, edges, bits, stage.noise == "laplace", self.cells.discrete, self.cells.others
-        )
+        return Residuals(reference, edges, bits, stage.noise == "laplace", self.cells.discrete, self.cells.others)
 
     def pvalues(self, reference: Reference, released: Floats) -> Floats:
         """Return the p-values of releases of both stages: shape (releases,)."""
@@ -419,9 +404,7 @@ class LogRankTest(HasResult[LogRankResult], SurvivalEstimator[LogRankPlan]):
             low, high = high, 2 * high
         if high >= MOST_ROWS:
             raise refuse(
-                "power",
-                got=f"{wanted:g} at a hazard ratio of {hazard_ratio:g}",
-                allowed="one that 2^31 rows reach",
+                "power", got=f"{wanted:g} at a hazard ratio of {hazard_ratio:g}", allowed="one that 2^31 rows reach"
             )
         while high - low > max(0.01 * high, 1):
             middle = max(math.isqrt(low * high), low + 1)
@@ -435,9 +418,7 @@ class LogRankTest(HasResult[LogRankResult], SurvivalEstimator[LogRankPlan]):
         notes: tuple[str, ...] = (
             "N, observed and expected are of the first stage. The test and O - E are of the second one.",
             f"The level is measured and not proved. {LEFT_OUT}",
-            *empty_groups_note(
-                [g for g, n in zip(plan.groups, cells.sum(axis=1), strict=True) if n < 2 * noise]
-            ),
+            *empty_groups_note([g for g, n in zip(plan.groups, cells.sum(axis=1), strict=True) if n < 2 * noise]),
             *crowding_notes(np.asarray(plan.cells.edges)[1:][reference.crowded[0]]),
             *assumptions(plan.cells),
         )

@@ -70,9 +70,7 @@ class Residuals:
         if self.reference.n_groups > 2:
             return -total, largest
         share = self.reference.mean_shares[:, 0]
-        return np.minimum(-(1 - share) * total, -share * largest), np.maximum(
-            (1 - share) * largest, share * total
-        )
+        return np.minimum(-(1 - share) * total, -share * largest), np.maximum((1 - share) * largest, share * total)
 
     @cached_property
     def divisor(self) -> Floats:
@@ -251,13 +249,7 @@ _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(8)
 # of rows. Each simulated table has its critical value, which is larger than for expected cells, because noise moves
 # it.
 def simulate_pvalues(
-    plan: Any,
-    hazard_ratio: float,
-    survival: float,
-    censored: float,
-    share: float,
-    draws: int = DRAWS,
-    seed: int = 0,
+    plan: Any, hazard_ratio: float, survival: float, censored: float, share: float, draws: int = DRAWS, seed: int = 0
 ) -> Floats:
     """Return the p-values of tests of simulated datasets with exponential times: shape (draws,).
 

@@ -62,8 +62,7 @@ class CurveErrors(ErrorDistribution):
         shape = self.estimate.shape
         levels = (1 - 2 * np.broadcast_to(tail, shape)).reshape(len(self.places), -1)
         pairs = [
-            self.table.pointwise_at(place, self.times, level)
-            for place, level in zip(self.places, levels, strict=True)
+            self.table.pointwise_at(place, self.times, level) for place, level in zip(self.places, levels, strict=True)
         ]
         low, high = (np.array(ends).reshape(shape) for ends in zip(*pairs, strict=True))
         return low, high

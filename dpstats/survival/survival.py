@@ -11,12 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dpstats.data.parameters import (
-    check_flag,
-    check_level,
-    check_privacy_parameters,
-    check_real,
-)
+from dpstats.data.parameters import check_flag, check_level, check_privacy_parameters, check_real
 from dpstats.data.rows import Rows
 from dpstats.data.schema import Categories
 from dpstats.data.undeclared import LEFT_OUT, empty_groups_note
@@ -31,13 +26,7 @@ from dpstats.release.session import Released
 from dpstats.survival.cells import TABLE, assumptions, crowding_notes, default_bins, first_edge
 from dpstats.survival.comparisons import ComparesCurves
 from dpstats.survival.curves import CROWDED, LEAST_IN_NOISE, PlacedCurves
-from dpstats.survival.results import (
-    AreaErrors,
-    CurveErrors,
-    QuantileErrors,
-    SurvivalEstimate,
-    shown,
-)
+from dpstats.survival.results import AreaErrors, CurveErrors, QuantileErrors, SurvivalEstimate, shown
 from dpstats.survival.table import SurvivalTable, draw_curves
 from dpstats.survival.table_plan import TablePlan, check_edges, survival_plan
 
@@ -288,9 +277,7 @@ class PrivateSurvival(ComparesCurves):
         """
         places = self._places(group)
         times = self._times("t", self._table.edges[1:] if t is None else t)
-        errors = CurveErrors(
-            self._table, np.asarray(self.survival(times, group)), tuple(places), times.ravel()
-        )
+        errors = CurveErrors(self._table, np.asarray(self.survival(times, group)), tuple(places), times.ravel())
         names = [f"{time:g}" for time in errors.times]
         labels: dict[str, list[Any]] = {"time": errors.times.tolist() * len(places)}
         if self.plan_.groups is not None:
@@ -389,25 +376,16 @@ class PrivateSurvival(ComparesCurves):
             of the band.
         """
         places, end = self._places(group), self._time("until", until)
-        found = self._several(
-            group, [np.float64(self._table.restricted_mean(place, end)) for place in places]
-        )
+        found = self._several(group, [np.float64(self._table.restricted_mean(place, end)) for place in places])
         errors = AreaErrors(self._table, found, tuple(places), (0.0, end), end)
-        notes = [
-            note
-            for place in places
-            for note in (self._grid_note(place, end), self._end_note(place, end))
-            if note
-        ]
+        notes = [note for place in places for note in (self._grid_note(place, end), self._end_note(place, end)) if note]
         return self._estimate(group, errors, f"the restricted mean time up to {end:g}", notes)
 
     def _end_note(self, place: int, until: float) -> str:
         curves = self._table.curves(place)
         last = min(int(np.searchsorted(self._table.edges, until, side="left")), curves.n_bins) - 1
         at_risk, std = float(curves.at_risk[0, last]), float(curves.at_risk_std[last])
-        if not self._table.area(place, until).reached[0] or at_risk > max(
-            2 * LEAST_IN_NOISE * std, _FEW_AT_RISK
-        ):
+        if not self._table.area(place, until).reached[0] or at_risk > max(2 * LEAST_IN_NOISE * std, _FEW_AT_RISK):
             return ""
         return (
             f"Warning: about {max(at_risk, 0.0):.3g} rows are at risk at {until:g} (noise sd {std:.3g}). Among "
@@ -575,9 +553,7 @@ class PrivateSurvival(ComparesCurves):
             )
         return notes
 
-    def plot(
-        self, ax: Any = None, confidence_level: float | None = None, *, group: Any = None, **style: Any
-    ) -> Any:
+    def plot(self, ax: Any = None, confidence_level: float | None = None, *, group: Any = None, **style: Any) -> Any:
         """Draw the curves with their bands, the end of the usable range, and the numbers at risk below.
 
         Needs matplotlib.

@@ -190,9 +190,7 @@ def band_areas(low: Floats, high: Floats, edges: Floats, until: float) -> tuple[
     return low @ widths, before @ widths
 
 
-def pool_causes(
-    cells: Floats, noise: LeastSquares, n_bins: int, n_causes: int
-) -> tuple[Floats, LeastSquares]:
+def pool_causes(cells: Floats, noise: LeastSquares, n_bins: int, n_causes: int) -> tuple[Floats, LeastSquares]:
     """Return the cells (..., cells) with the events of all causes added up, and the covariance of their noise."""
     add = np.hstack([np.eye(n_bins)] * n_causes)
     together = np.zeros((2 * n_bins + 1, cells.shape[-1]))
@@ -254,9 +252,7 @@ class Moments:
 
     def __add__(self, other: Moments) -> Moments:
         return Moments(
-            self.differences + other.differences,
-            self.covariance + other.covariance,
-            self.common + other.common,
+            self.differences + other.differences, self.covariance + other.covariance, self.common + other.common
         )
 
     @property
@@ -273,9 +269,7 @@ class Moments:
         return statistic, np.asarray(gammaincc((K - 1) / 2, statistic / 2))
 
 
-def _second_order(
-    reference: Reference, parts: Floats, total: Floats, at_risk: Floats
-) -> tuple[Floats, Floats]:
+def _second_order(reference: Reference, parts: Floats, total: Floats, at_risk: Floats) -> tuple[Floats, Floats]:
     """Return the bias that noise in a group's proportion at risk takes off the differences, and its covariance."""
     # A proportion p has the error e = (e_g - p e_all)/E, and the events d of all groups have the error f. The
     # difference has -e f and -d e, whose means are not 0, because d is in E, and because E is in the denominator.
@@ -447,9 +441,7 @@ class SurvivalTable:
     def reference(self, groups: Sequence[int], rho: float = 0.0, gamma: float = 0.0) -> Reference:
         """Return the pooled estimates of some groups, with the events of all causes together."""
         plan, places = self.plan, list(groups)
-        cells, noise = pool_causes(
-            self.cells[places], plan.least_squares, plan.cells.n_bins, plan.cells.n_causes
-        )
+        cells, noise = pool_causes(self.cells[places], plan.least_squares, plan.cells.n_bins, plan.cells.n_causes)
         positions = None if self.positions is None else self.positions[None, places]
         return Reference(cells[None], noise, rho, gamma, positions, plan.position_std)
 
@@ -506,9 +498,7 @@ class SurvivalTable:
         difference = float(np.clip(one.estimate[0] - other.estimate[0], -until, until))
         return difference, float(np.sqrt(max(variance, 0.0))), float(abs(one.grid[0] - other.grid[0]))
 
-    def area_difference_limits(
-        self, first: int, second: int, until: float, level: float
-    ) -> tuple[float, float]:
+    def area_difference_limits(self, first: int, second: int, until: float, level: float) -> tuple[float, float]:
         """Return limits of the difference of two restricted means."""
         difference, error, grid = self.area_difference(first, second, until)
         if np.isnan(difference):
@@ -553,9 +543,7 @@ class SurvivalTable:
         least = np.maximum(np.minimum.accumulate(at_risk, axis=1)[0], 1.0)
         within = np.clip(estimate, 1e-6, 1 - 1e-6)
         size = np.clip(
-            within * (1 - within) / np.maximum(sampling, 1e-300),
-            np.minimum(least, curves.at_risk[0, 0]),
-            None,
+            within * (1 - within) / np.maximum(sampling, 1e-300), np.minimum(least, curves.at_risk[0, 0]), None
         )
         size = np.minimum(size, max(float(curves.at_risk[0, 0]), 1.0))
         low, high = score_limits(estimate, size, noise, np.array(normal_critical(level)))
@@ -602,14 +590,10 @@ def draw_curves(
         else:
             axis.plot(edges, curve, **{"marker": ".", "markersize": 3, **look})
         # Between edges the band joins the limits of both neighbors, so that it covers at every time.
-        axis.stairs(
-            high[:-1], edges, baseline=low[:-1] if discrete else low[1:], fill=True, color=color, alpha=0.18
-        )
+        axis.stairs(high[:-1], edges, baseline=low[:-1] if discrete else low[1:], fill=True, color=color, alpha=0.18)
         if end < edges[-1]:
             axis.axvline(end, color=color, lw=1, ls=":")
-            axis.annotate(
-                "usable to here", (end, 1.0), fontsize=7, color=color, rotation=90, ha="right", va="top"
-            )
+            axis.annotate("usable to here", (end, 1.0), fontsize=7, color=color, rotation=90, ha="right", va="top")
     axis.set_ylim(-0.02, 1.02)
     axis.set_xlim(0, edges[-1])
     axis.set_xlabel("time")

@@ -119,9 +119,7 @@ class TablePlan(CellsPlan):
         """Standard deviation of the noise of a group's number at risk in each bin."""
         return self.curves(np.zeros((1, self.cells.size))).at_risk_std
 
-    def expected_width(
-        self, survival: Any, censoring: Any = None, *, confidence_level: float = 0.95
-    ) -> Floats:
+    def expected_width(self, survival: Any, censoring: Any = None, *, confidence_level: float = 0.95) -> Floats:
         """Return the expected width of a pointwise interval at the end of each bin, for a stated curve.
 
         Parameters
@@ -170,9 +168,7 @@ class TablePlan(CellsPlan):
         found: dict[str, Any] = {
             "bins": self.cells.n_bins,
             "horizon": self.cells.edges[-1],
-            "noise of the number at risk": float(
-                self.at_risk_std[0] if self._grouped else self.at_risk_std.max()
-            ),
+            "noise of the number at risk": float(self.at_risk_std[0] if self._grouped else self.at_risk_std.max()),
         }
         if self.groups is not None:
             found["groups"] = [str(group) for group in self.groups]
@@ -257,9 +253,7 @@ def _check_length(name: str, end: float) -> float:
     return check_real(name, end, at_least=1 / _LONGEST, at_most=_LONGEST)
 
 
-def check_edges(
-    horizon: Any, edges: Any, bins: Any, default: int, discrete: bool = False
-) -> tuple[float, ...]:
+def check_edges(horizon: Any, edges: Any, bins: Any, default: int, discrete: bool = False) -> tuple[float, ...]:
     """Return the public edges of the bins, 0 first, or refuse the parameters that state them.
 
     Discrete times with declared edges from 0 have a first bin for events at time 0: 0 is then there twice.
@@ -275,12 +269,8 @@ def check_edges(
         count = default if bins is None else check_integer("bins", bins, at_least=1, at_most=MOST_BINS)
         return tuple(np.linspace(0.0, end, count + 1).tolist())
     if bins is not None:
-        raise refuse(
-            "bins", given=bins, allowed="None with edges", remedy="Give the number of bins, or their edges."
-        )
-    refusal = refuse(
-        "edges", given=edges, allowed=f"increasing finite times from 0 on, at most {MOST_BINS + 1}"
-    )
+        raise refuse("bins", given=bins, allowed="None with edges", remedy="Give the number of bins, or their edges.")
+    refusal = refuse("edges", given=edges, allowed=f"increasing finite times from 0 on, at most {MOST_BINS + 1}")
     given = attempt(lambda: np.array(edges, dtype=np.float64), Exception)
     if given is None or given.ndim != 1 or not given.size or not np.isfinite(given).all() or given[0] < 0:
         raise refusal
@@ -334,9 +324,7 @@ def check_cells(n_bins: int, n_causes: int, n_groups: int) -> None:
     """Refuse a table of too many cells."""
     count = n_groups * ((n_causes + 1) * n_bins + 1)
     if count > MOST_CELLS:
-        raise refuse(
-            "bins, causes and groups", got=f"{count:,}", allowed=f"not make more than {MOST_CELLS:,} cells"
-        )
+        raise refuse("bins, causes and groups", got=f"{count:,}", allowed=f"not make more than {MOST_CELLS:,} cells")
 
 
 def expected_cells(alive: Floats, free: Floats, *, discrete: bool = False) -> Floats:
@@ -361,7 +349,6 @@ def _heights(name: str, curve: Any, edges: Floats, start: int) -> Floats:
     first = "at most 1" if start else "1"
     if not inside or (given[0] != 1 and not start) or (np.diff(given) > 0).any():
         raise refuse(
-            name,
-            allowed=f"a probability at each of the {edges.size} edges, {first} at time 0 and never increasing",
+            name, allowed=f"a probability at each of the {edges.size} edges, {first} at time 0 and never increasing"
         )
     return np.concatenate([np.ones(start), given])

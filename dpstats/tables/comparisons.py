@@ -8,10 +8,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from dpstats.data.parameters import (
-    check_choice,
-    check_simulations,
-)
+from dpstats.data.parameters import check_choice, check_simulations
 from dpstats.errors import attempt, refuse, show, show_names
 from dpstats.inference.estimates import Estimates
 from dpstats.inference.noisy_counts import CountNoise
@@ -128,9 +125,7 @@ class ComparesGroups(ABC):
         note = "The null distribution is simulated at the common value; its level is measured and not proved."
         expected = pair.strata.expected_counts(chosen)
         words = f"one {chosen.name} of the {pair.words}"
-        return TableTest(
-            statistic, pvalue, expected, words, note, size, self.privacy_, "sum of squared scores"
-        )
+        return TableTest(statistic, pvalue, expected, words, note, size, self.privacy_, "sum of squared scores")
 
     def paired_difference(self, outcome: Any = None, attributes: Any = None) -> Estimates:
         """Return the difference between the proportions of an outcome in two attributes of the same rows.
@@ -150,9 +145,7 @@ class ComparesGroups(ABC):
         if attributes is None:
             cells = cells.over((1, 0))
         if cells.levels[0] != cells.levels[1]:
-            raise refuse(
-                "attributes", got=" and ".join(map(show, cells.names)), allowed="have the same levels"
-            )
+            raise refuse("attributes", got=" and ".join(map(show, cells.names)), allowed="have the same levels")
         event = self._event(cells, outcome)
         counts, count = cells.counts, len(cells.counts) - 1
         gained = float(counts[event].sum() - counts[event, event])

@@ -15,11 +15,7 @@ from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
 from dpstats.data.opening import Tally
-from dpstats.data.parameters import (
-    check_integer,
-    check_privacy_parameters,
-    check_simulations,
-)
+from dpstats.data.parameters import check_integer, check_privacy_parameters, check_simulations
 from dpstats.data.rows import Rows
 from dpstats.data.schema import Categories, Schema
 from dpstats.data.undeclared import LEFT_OUT, drops_undeclared, empty_groups_note, refuse_undeclared
@@ -314,9 +310,7 @@ class ContingencyTable(ComparesGroups, HasEstimates, PrivateEstimator[TablePlan]
             levels = zip(cells.levels[k], rows.tolist(), strict=True)
             notes += empty_groups_note([level for level, count in levels if count < max(2 * std, 0.5)])
         if len(found.names) < cells.counts.size:
-            notes.append(
-                f"The table shows the first {first} of {cells.counts.size:,} cells. All are in counts_."
-            )
+            notes.append(f"The table shows the first {first} of {cells.counts.size:,} cells. All are in counts_.")
         if dropped:
             notes.append(f"{LEFT_OUT} Their noisy number is {self.dropped_:g}.")
         digits = 0 if noise.law == "laplace" else 1
@@ -326,10 +320,7 @@ class ContingencyTable(ComparesGroups, HasEstimates, PrivateEstimator[TablePlan]
             title="Private contingency table",
             facts=(
                 *self._public_facts(("Attributes", sizes)),
-                (
-                    "Noise",
-                    f"{noise.law.capitalize()} of scale {noise.scale:.4g} on every count (sd {noise.std:.3g})",
-                ),
+                ("Noise", f"{noise.law.capitalize()} of scale {noise.scale:.4g} on every count (sd {noise.std:.3g})"),
             ),
             notes=notes,
             beside={"count": [f"{count:,.{digits}f}" for count in counts.tolist()]},
@@ -358,10 +349,7 @@ class ContingencyTable(ComparesGroups, HasEstimates, PrivateEstimator[TablePlan]
         cells = self.cells(attributes)
         if cells.counts.ndim < 2:
             raise refuse(
-                "attributes",
-                given=cells.counts.ndim,
-                allowed="two or more",
-                remedy="For one, use goodness_of_fit.",
+                "attributes", given=cells.counts.ndim, allowed="two or more", remedy="For one, use goodness_of_fit."
             )
         size = check_simulations(n_simulations, at_least=99)
         statistic, pvalue = independence_pvalue(cells, size)
@@ -535,9 +523,7 @@ def _bars(cells: Cells, confidence_level: float) -> Figure:
 def _of_table(table: ContingencyTable) -> tuple[str, Any] | None:
     shape = table.counts_.shape
     if len(shape) == 2:
-        words = (
-            "Left, tiles of the estimated proportions; right, proportions within groups, with 95% intervals."
-        )
+        words = "Left, tiles of the estimated proportions; right, proportions within groups, with 95% intervals."
         return words, plot_table(table)
     if table.counts_.size > _MOST_BARS:
         return None

@@ -179,13 +179,8 @@ class CommonErrors(ScoreErrors):
     def score(self, value: Numbers) -> Numbers:
         value = np.asarray(value, dtype=np.float64)
         at = np.minimum(value, _LARGEST)
-        each = Strata(
-            np.broadcast_to(self.strata.counts, (*value.shape, *self.strata.counts.shape)), self.strata.noise
-        )
-        total, variance = (
-            each.sums(self.measure, at).sum(axis=-1),
-            each.variances(self.measure, at).sum(axis=-1),
-        )
+        each = Strata(np.broadcast_to(self.strata.counts, (*value.shape, *self.strata.counts.shape)), self.strata.noise)
+        total, variance = (each.sums(self.measure, at).sum(axis=-1), each.variances(self.measure, at).sum(axis=-1))
         found = total / np.sqrt(np.maximum(variance, _TINY))
         return np.where(value == self.estimate, 0.0, found)
 

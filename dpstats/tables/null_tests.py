@@ -79,17 +79,11 @@ class Cells:
         if self._is_name(attribute):
             return self.names.index(attribute)
         count = len(self.names)
-        if (
-            isinstance(attribute, int | np.integer)
-            and not isinstance(attribute, bool)
-            and 0 <= attribute < count
-        ):
+        if isinstance(attribute, int | np.integer) and not isinstance(attribute, bool) and 0 <= attribute < count:
             return int(attribute)
         known = ", ".join(map(repr, self.names))
         raise refuse(
-            "an attribute",
-            given=attribute if of is ... else of,
-            allowed=f"one of {known}, or a position below {count}",
+            "an attribute", given=attribute if of is ... else of, allowed=f"one of {known}, or a position below {count}"
         )
 
     def positions(self, name: str, attributes: Any) -> tuple[int, ...]:
@@ -307,9 +301,7 @@ def projected_statistic(counts: Numbers, totals: Numbers, shares: Numbers, varia
     return np.asarray((away * weighed).sum(axis=1) + floor * along)
 
 
-def independence_statistic(
-    counts: Numbers, totals: Numbers, shape: Sequence[int], noise: CountNoise
-) -> Numbers:
+def independence_statistic(counts: Numbers, totals: Numbers, shape: Sequence[int], noise: CountNoise) -> Numbers:
     """Return the score statistic of noisy tables (size, *shape) against independence.
 
     Differences from the expected counts that other margins would explain are removed by weighted least squares, so
@@ -370,9 +362,7 @@ def independence_pvalue(cells: Cells, n_simulations: int) -> tuple[float, float]
         above = 0
         for size in cut(n_simulations, max(1, _BLOCK // shares.size)):
             tables, totals = _simulated(cells, shares, size, rng)
-            above += int(
-                np.sum(independence_statistic(tables, totals, shape, cells.noise) >= _TIES * observed)
-            )
+            above += int(np.sum(independence_statistic(tables, totals, shape, cells.noise) >= _TIES * observed))
         pvalues.append((1 + above) / (n_simulations + 1))
     return float(observed), max(pvalues)
 
@@ -382,9 +372,7 @@ def fit_pvalue(cells: Cells, shares: Numbers, n_simulations: int) -> tuple[float
     flat = shares.ravel()
 
     def statistic(counts: Numbers, totals: Numbers) -> Numbers:
-        return projected_statistic(
-            counts.reshape(len(counts), -1), np.maximum(totals, 1.0), flat, cells.noise.variance
-        )
+        return projected_statistic(counts.reshape(len(counts), -1), np.maximum(totals, 1.0), flat, cells.noise.variance)
 
     observed = statistic(cells.counts[None], np.array([cells.total]))[0]
     rng = np.random.default_rng((PUBLIC_SEED, 2))

@@ -15,12 +15,7 @@ from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
 from dpstats.data.opening import Tally
-from dpstats.data.parameters import (
-    check_choice,
-    check_integer,
-    check_privacy_parameters,
-    check_real,
-)
+from dpstats.data.parameters import check_choice, check_integer, check_privacy_parameters, check_real
 from dpstats.data.rows import Rows
 from dpstats.data.schema import Categories, Schema
 from dpstats.errors import refuse, refuse_data
@@ -46,10 +41,7 @@ if TYPE_CHECKING:
 COUNT, UNIFORM = "count", "uniform"
 _BITS = 52  # bits of the uniform number: the precision of a float near one half
 _ESTIMAND = "the proportion in the population that the rows are a sample of"
-_COVER = {
-    "conservative": "conservative: at least the level",
-    "exact": "exact: the level itself, by a random number",
-}
+_COVER = {"conservative": "conservative: at least the level", "exact": "exact: the level itself, by a random number"}
 _TAIL = 0.025
 _REJECTED = "At 95% every proportion is rejected: noise has put the count far outside [0, n]."
 
@@ -288,15 +280,8 @@ class PrivateProportion(HasEstimates, PrivateEstimator[ProportionPlan]):
             title="Private proportion",
             facts=(
                 *self._public_facts(),
-                *(
-                    [("Rows observed", observed_rows(rows, rows_std))]
-                    if two and not plan.has_private_size
-                    else []
-                ),
-                (
-                    "Noise",
-                    f"{noise.law.capitalize()} of scale {noise.scale:.4g} on {'each' if two else 'the'} count",
-                ),
+                *([("Rows observed", observed_rows(rows, rows_std))] if two and not plan.has_private_size else []),
+                ("Noise", f"{noise.law.capitalize()} of scale {noise.scale:.4g} on {'each' if two else 'the'} count"),
             ),
             notes=[
                 "The interval accounts for sampling error and noise, and assumes independent rows.",

@@ -14,14 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import betainc, betaincc, gammaincinv, ndtr, ndtri
 
-from dpstats.inference.error_distributions import (
-    ErrorDistribution,
-    Limits,
-    ScoreErrors,
-    Tail,
-    error_tails,
-    furthest,
-)
+from dpstats.inference.error_distributions import ErrorDistribution, Limits, ScoreErrors, Tail, error_tails, furthest
 from dpstats.inference.estimates import Estimates
 from dpstats.inference.noisy_counts import CountNoise, at_least, at_most, limits
 from dpstats.inference.results import FREE

@@ -50,9 +50,7 @@ def multisets(size: int, m: int) -> NDArray[np.int64]:
             "OnlineMultiplicativeWeights, which need none of them"
         )
     # Stars and bars: the positions of size - 1 bars among m stars, in decreasing order.
-    bars = np.array(list(combinations(range(m + size - 1), size - 1)), dtype=np.int64).reshape(
-        count, size - 1
-    )
+    bars = np.array(list(combinations(range(m + size - 1), size - 1)), dtype=np.int64).reshape(count, size - 1)
     edges = np.column_stack([np.full(count, -1), bars, np.full(count, m + size - 1)])
     return np.ascontiguousarray((np.diff(edges, axis=1) - 1)[::-1])
 
@@ -196,9 +194,7 @@ def check_net(net: Any, size: int) -> Numbers:
         array = np.empty(0)
     if array.ndim != 2 or array.shape[1] != size or not len(array):
         raise refuse(
-            "net",
-            got=f"shape {array.shape}",
-            allowed=f"databases on {size:,} points, of shape (n_databases, {size})",
+            "net", got=f"shape {array.shape}", allowed=f"databases on {size:,} points, of shape (n_databases, {size})"
         )
     if not np.isfinite(array).all() or (array < 0).any() or (array.sum(axis=1) <= 0).any():
         raise refuse("net", allowed="hold counts or shares, none negative, and not all of a row 0")
@@ -251,12 +247,9 @@ class AccuracyBound:
 
     def __str__(self) -> str:
         text = (
-            f"every answer is within {self.error:.3g} of the data's, but for probability {self.beta:g} "
-            f"({self.source})"
+            f"every answer is within {self.error:.3g} of the data's, but for probability {self.beta:g} ({self.source})"
         )
-        return (
-            f"{text}: vacuous, the answer 1/2 to every query is never further off" if self.vacuous else text
-        )
+        return f"{text}: vacuous, the answer 1/2 to every query is never further off" if self.vacuous else text
 
 
 def small_db_bound(
@@ -328,9 +321,7 @@ def net_bound(
     return AccuracyBound(error, beta, "proposition 5.2")
 
 
-def vc_bound(
-    n_samples: int, *, size: int, vc_dimension: int, epsilon: float, beta: float = 0.05
-) -> AccuracyBound:
+def vc_bound(n_samples: int, *, size: int, vc_dimension: int, epsilon: float, beta: float = 0.05) -> AccuracyBound:
     """Return the error over small databases that are large enough for a VC dimension (theorem 4.9).
 
     The theorem has unspecified constants. This function uses the constants of Vapnik and Chervonenkis (1971), which are
@@ -372,13 +363,7 @@ def perceptron_updates(size: int, gap: float, norm: float = 1.0, printed: bool =
 
 
 def online_bound(
-    n_samples: int,
-    *,
-    size: int,
-    n_queries: int,
-    epsilon: float,
-    delta: float = 0.0,
-    beta: float = 0.05,
+    n_samples: int, *, size: int, n_queries: int, epsilon: float, delta: float = 0.0, beta: float = 0.05
 ) -> AccuracyBound:
     """Return the printed error of online multiplicative weights: theorem 4.14 if delta = 0, otherwise theorem 4.15.
 
@@ -497,9 +482,7 @@ def _fixed_point(error: Callable[[float], float]) -> float:
     """Return the fixed point alpha of a decreasing error."""
     low, high = 1e-9, 1e6
     return float(
-        math.exp(
-            brentq(lambda u: math.log(error(math.exp(u))) - u, math.log(low), math.log(high), xtol=1e-12)
-        )
+        math.exp(brentq(lambda u: math.log(error(math.exp(u))) - u, math.log(low), math.log(high), xtol=1e-12))
     )
 
 

@@ -81,11 +81,7 @@ class HistogramRelease(_SyntheticFit[Plan], ABC):
     def _bound_facts(self, size: int, facts: Sequence[tuple[str, str]] = ()) -> list[tuple[str, str]]:
         """Return the facts of a summary: the universe, further facts, and the bound of all errors."""
         within = f"{self.error_bound_:.4g} of the data's, but for probability {self.beta:g}"
-        return [
-            *self._public_facts(("Universe", f"{size:,} points")),
-            *facts,
-            ("Every answer within", within),
-        ]
+        return [*self._public_facts(("Universe", f"{size:,} points")), *facts, ("Every answer within", within)]
 
     def predict(self, queries: Any = None) -> Numbers:
         """Return the answers to queries as proportions of all rows, without additional privacy cost.
@@ -101,9 +97,7 @@ class HistogramRelease(_SyntheticFit[Plan], ABC):
             Answers, in the order of the queries.
         """
         check_is_fitted(self, "plan_")
-        return self._answered(
-            self._declared() if queries is None else as_queries(queries, self.synthetic_.size)
-        )
+        return self._answered(self._declared() if queries is None else as_queries(queries, self.synthetic_.size))
 
     def _answered(self, queries: LinearQueries) -> Numbers:
         return np.asarray(queries.answers(self.synthetic_), dtype=np.float64)
@@ -112,9 +106,7 @@ class HistogramRelease(_SyntheticFit[Plan], ABC):
         """Return the declared queries."""
         if self.queries is None:
             raise refuse(
-                "queries",
-                allowed="given",
-                remedy="Declare LinearQueries, or a matrix of shape (n_queries, size).",
+                "queries", allowed="given", remedy="Declare LinearQueries, or a matrix of shape (n_queries, size)."
             )
         return as_queries(self.queries)
 
@@ -184,9 +176,7 @@ class BoundedAnswers(HasEstimates, HistogramRelease[Plan]):
             BoundedErrors(answers, *ends, 1 - self.beta),
             title="Private answers to linear queries",
             header="share",
-            facts=[
-                *self._bound_facts(queries.size, self._facts()),
-            ],
+            facts=[*self._bound_facts(queries.size, self._facts())],
             notes=[*self._notes(), *([f"{more:,} more queries: predict()."] if more else [])],
             together=_BOUND,
             jointly=True,

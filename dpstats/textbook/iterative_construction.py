@@ -15,13 +15,7 @@ from numpy.typing import NDArray
 from scipy.special import ndtri
 
 from dpstats.data.opening import MOST_ROWS
-from dpstats.data.parameters import (
-    check_choice,
-    check_flag,
-    check_integer,
-    check_privacy_parameters,
-    check_real,
-)
+from dpstats.data.parameters import check_choice, check_flag, check_integer, check_privacy_parameters, check_real
 from dpstats.data.rows import Rows
 from dpstats.errors import NotPrivate, refuse
 from dpstats.privacy.events import BoundedRange, Event, Gaussian
@@ -156,9 +150,7 @@ class ConstructionPlan(ReleasePlan):
         """Return the limits of the error bound as text."""
         found = self.accuracy_note()
         if not self.promised:
-            found.append(
-                "The rounds may not be enough: what a fit finds has the bound that its own checks give."
-            )
+            found.append("The rounds may not be enough: what a fit finds has the bound that its own checks give.")
         if self.error_bound >= VACUOUS:
             found.append(VACUOUS_NOTE)
         return found
@@ -435,9 +427,7 @@ class IterativeConstruction(BoundedAnswers[ConstructionPlan]):
         check_flag("progress", self.progress)
         if calibration == "textbook" and accuracy is None:
             raise refuse(
-                "accuracy",
-                allowed="given with calibration='textbook'",
-                remedy="Its constants are made of it.",
+                "accuracy", allowed="given with calibration='textbook'", remedy="Its constants are made of it."
             )
         rule = self._rule(queries, accuracy if calibration == "textbook" else None)
         given = None

@@ -78,11 +78,7 @@ class NetPlan(ReleasePlan):
         """Return the bound on the error of all answers (proposition 5.2)."""
         epsilon = 2 * ROW / self.selection.scale_steps
         return net_bound(
-            self.n_samples,
-            n_databases=len(self.databases),
-            net_error=self.net_error,
-            epsilon=epsilon,
-            beta=beta,
+            self.n_samples, n_databases=len(self.databases), net_error=self.net_error, epsilon=epsilon, beta=beta
         )
 
 
@@ -114,13 +110,7 @@ class _Databases(BoundedAnswers[NetPlan]):
         target = PrivacyGuarantee(epsilon, delta)
         each = epsilon if delta == 0 else largest_cost(lambda cost: (BoundedRange(cost),), target, epsilon)
         stage = Selection(
-            DATABASE,
-            "gumbel",
-            1,
-            2.0**-FRACTION_BITS / n,
-            ROW,
-            quotient_up(2 * ROW, each),
-            candidates=len(databases),
+            DATABASE, "gumbel", 1, 2.0**-FRACTION_BITS / n, ROW, quotient_up(2 * ROW, each), candidates=len(databases)
         )
         return NetPlan((stage,), target, n, queries.size, databases, queries, net_error)
 
@@ -235,9 +225,7 @@ class NetMechanism(_Databases):
 
     def _candidates(self, queries: LinearQueries, n: int) -> tuple[Numbers, float]:
         if self.net is not None:
-            error = (
-                1.0 if self.accuracy is None else check_real("accuracy", self.accuracy, at_least=0, at_most=1)
-            )
+            error = 1.0 if self.accuracy is None else check_real("accuracy", self.accuracy, at_least=0, at_most=1)
             return check_net(self.net, queries.size), error
         if self.accuracy is None:
             raise refuse("net or accuracy", allowed="given, the databases, or how near to build them")

@@ -29,15 +29,7 @@ from dpstats.privacy.plan import MARGINS, ReleasePlan, largest_cost
 from dpstats.privacy.stages import Comparisons
 from dpstats.privacy.totals import covers
 from dpstats.queries.domain import BYTES_OF_A_CELL
-from dpstats.queries.linear import (
-    FRACTION_BITS,
-    ROW,
-    Numbers,
-    hypothesis_steps,
-    in_shares,
-    in_steps,
-    query_values,
-)
+from dpstats.queries.linear import FRACTION_BITS, ROW, Numbers, hypothesis_steps, in_shares, in_steps, query_values
 from dpstats.queries.mwem import LESS
 from dpstats.release.estimator import parameters
 from dpstats.release.noise import check_scale
@@ -82,10 +74,7 @@ class Scales:
     def less(self, factor: float) -> Scales:
         """Return the noise for a privacy cost that is ``factor`` times as large."""
         return replace(
-            self,
-            threshold=self.threshold / factor,
-            question=self.question / factor,
-            answer=self.answer / factor,
+            self, threshold=self.threshold / factor, question=self.question / factor, answer=self.answer / factor
         )
 
 
@@ -146,8 +135,7 @@ def stage_of(name: str, scales: Scales, updates: int, target: PrivacyGuarantee) 
     """Return the stage that draws the noise, certified to cost at most the target."""
     for margin in (0.0, *MARGINS):
         threshold, question, answer = (
-            check_scale(scale * ROW * (1 + margin))
-            for scale in (scales.threshold, scales.question, scales.answer)
+            check_scale(scale * ROW * (1 + margin)) for scale in (scales.threshold, scales.question, scales.answer)
         )
         stage = Comparisons(
             name,
@@ -213,17 +201,14 @@ def tight_noise(
         updates = max_updates
         # Without a requested accuracy, set the threshold above the noise by the width of the noise.
         scales = min(
-            kinds(updates),
-            key=lambda kind: promise(kind.errors(updates, n_queries, beta)[0] / n, updates, kind),
+            kinds(updates), key=lambda kind: promise(kind.errors(updates, n_queries, beta)[0] / n, updates, kind)
         )
         compared = scales.errors(updates, n_queries, beta)[0] / n
         gap = compared if accuracy is None else max(accuracy - 2 * compared, 0.0)
     scales = _tightened(name, scales, updates, target)
     compared, answered = (error / n for error in scales.errors(updates, n_queries, beta))
     gap = max(gap, answered)
-    stage = replace(
-        stage_of(name, scales, updates, target), threshold_steps=math.ceil((gap + compared) * n * ROW)
-    )
+    stage = replace(stage_of(name, scales, updates, target), threshold_steps=math.ceil((gap + compared) * n * ROW))
     enough = multiplicative_weights_updates(size, gap) < updates
     return OnlineNoise(stage, gap, answered, gap + 2 * compared, None, enough)
 
@@ -503,9 +488,7 @@ class OnlineMultiplicativeWeights(HistogramRelease[OnlinePlan]):
         k = check_integer("n_queries", self.n_queries, at_least=1)
         beta = check_real("beta", self.beta, above=0, below=1)
         accuracy = None if self.accuracy is None else check_real("accuracy", self.accuracy, above=0, below=1)
-        updates = (
-            None if self.max_updates is None else check_integer("max_updates", self.max_updates, at_least=1)
-        )
+        updates = None if self.max_updates is None else check_integer("max_updates", self.max_updates, at_least=1)
         target = PrivacyGuarantee(*check_privacy_parameters(self.epsilon, self.delta))
         make = {"exact": tight_noise, "textbook": printed_noise}[
             check_choice("calibration", self.calibration, ["exact", "textbook"])
@@ -601,20 +584,14 @@ class OnlineMultiplicativeWeights(HistogramRelease[OnlinePlan]):
             "so_far": [self.n_asked_, self.n_updates_],
             "left": [self.plan_.n_queries - self.n_asked_, self.updates_left_],
         }
-        facts = {
-            "error_bound": self.error_bound_,
-            "beta": self.plan_.beta,
-            "simulated": self.privacy_.simulated,
-        }
+        facts = {"error_bound": self.error_bound_, "beta": self.plan_.beta, "simulated": self.privacy_.simulated}
         return Records(["queries", "updates"], columns, facts)
 
     def summary(self) -> Summary:
         """Return the state and the error bound of the stream. It prints as text, and shows as HTML in a notebook."""
         names, columns, _ = self._records()
         plan = self.plan_
-        notes = [
-            "The bound is about the answers of answer(); predict() answers from the last hypothesis, without one."
-        ]
+        notes = ["The bound is about the answers of answer(); predict() answers from the last hypothesis, without one."]
         notes += plan.notes()
         notes += [SIMULATED] * self.privacy_.simulated
         return Summary(

@@ -74,9 +74,7 @@ def mean_lower_bound(n_samples: int, d: int, *, epsilon: float, delta: float, si
     return Rate(terms, "theorem 9.2.1")
 
 
-def sparse_mean_lower_bound(
-    n_samples: int, d: int, *, n_nonzero: int, epsilon: float, sigma: float = 1.0
-) -> Rate:
+def sparse_mean_lower_bound(n_samples: int, d: int, *, n_nonzero: int, epsilon: float, sigma: float = 1.0) -> Rate:
     """Return the squared error that no private sparse mean can beat, up to a constant (theorem 9.2.3).
 
     sigma^2 (s log(d)/n + (s log d)^2/(n^2 epsilon^2)), for s nonzero means.

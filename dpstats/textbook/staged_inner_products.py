@@ -186,12 +186,8 @@ class StagedInnerProductTest(ExtensionTest):
             check_choice("constants", self.constants, ["textbook"])
             return PRINTED_CONSTANTS
         if not isinstance(self.constants, list | tuple) or len(self.constants) != 3:
-            raise refuse(
-                "constants", given=self.constants, allowed="None, 'textbook' or three positive numbers"
-            )
-        first, second, third = (
-            check_real("constants", value, above=0, of=self.constants) for value in self.constants
-        )
+            raise refuse("constants", given=self.constants, allowed="None, 'textbook' or three positive numbers")
+        first, second, third = (check_real("constants", value, above=0, of=self.constants) for value in self.constants)
         return first, second, third
 
     def _combine(self, released: Released, plan: IdentityPlan) -> NDArray[np.float64]:

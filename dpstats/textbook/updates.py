@@ -91,9 +91,7 @@ class MultiplicativeWeights(UpdateRule):
             return math.log(self.size) / drop if drop > 0 else math.inf
         return math.log(self.size) / (2 * gap**2)
 
-    def updated(
-        self, hypothesis: NDArray[Any], f: Numbers, predicted: float, answer: float, error: float
-    ) -> Numbers:
+    def updated(self, hypothesis: NDArray[Any], f: Numbers, predicted: float, answer: float, error: float) -> Numbers:
         if self.rate is not None:
             weights = hypothesis * np.exp((-self.rate if answer < predicted else self.rate) * f)
             return np.asarray(weights / weights.sum())
@@ -158,9 +156,7 @@ class Perceptron(UpdateRule):
             return self.norm / drop if drop > 0 else math.inf
         return max(self.norm * self.size - 1, 0.0) / (4 * gap**2)
 
-    def updated(
-        self, hypothesis: NDArray[Any], f: Numbers, predicted: float, answer: float, error: float
-    ) -> Numbers:
+    def updated(self, hypothesis: NDArray[Any], f: Numbers, predicted: float, answer: float, error: float) -> Numbers:
         if self.step is not None:
             return np.asarray(hypothesis + (-self.step if answer < predicted else self.step) * f)
         centered = f - f.mean()

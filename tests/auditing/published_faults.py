@@ -67,9 +67,7 @@ def noise_by_a_bound(rows: Any, source: Any) -> Any:
     gram = rows.T @ rows + 4 * np.eye(3)
     # (G + E)^-1 (b + e) - G^-1 b, with G at least 4: |e| <= 2 sqrt 3, |E| <= 2 and |G^-1 b| <= 30 sqrt 3/4.
     stated = (2 * np.sqrt(3) + 2 * 30 * np.sqrt(3) / 4) / 4
-    return source.gaussian(
-        np.linalg.solve(gram, rows.sum(axis=1) @ rows), sensitivity=stated, scale=5 * stated
-    )
+    return source.gaussian(np.linalg.solve(gram, rows.sum(axis=1) @ rows), sensitivity=stated, scale=5 * stated)
 
 
 INCOMES = RNG.uniform(0, 60, size=40)

@@ -16,9 +16,7 @@ def test_false_alarms_are_at_most_the_stated_rate() -> None:
     # 400 audits of a tight claim at confidence 0.9: alarms are Binomial(400, p <= 0.1); more than 64 has
     # probability below 1e-4 (the two one-sided bounds make the true rate much smaller).
     alarms = sum(
-        audit(
-            laplace, 0.0, 1.0, epsilon=1.0, n_trials=2000, confidence=0.9, batched=True, random_state=seed
-        ).violated
+        audit(laplace, 0.0, 1.0, epsilon=1.0, n_trials=2000, confidence=0.9, batched=True, random_state=seed).violated
         for seed in range(400)
     )
     assert alarms <= 64
@@ -97,9 +95,7 @@ def test_the_result_does_not_depend_on_the_number_of_processes(release) -> None:
 
 def test_one_at_a_time_in_processes() -> None:
     results = [
-        audit(
-            lambda v, rng: v + rng.laplace(), 0, 1, epsilon=1.0, n_trials=12_000, random_state=1, n_jobs=jobs
-        )
+        audit(lambda v, rng: v + rng.laplace(), 0, 1, epsilon=1.0, n_trials=12_000, random_state=1, n_jobs=jobs)
         for jobs in (1, 2)
     ]
     assert results[0] == results[1]
@@ -140,9 +136,7 @@ def test_the_fewest_runs_prove_nothing_and_break_nothing(release) -> None:
 def test_the_event_is_chosen_on_runs_that_are_not_counted(monkeypatch: pytest.MonkeyPatch) -> None:
     seen = {}
     choose, count = attack.choose_event, attack.count_event
-    monkeypatch.setattr(
-        attack, "choose_event", lambda pair, delta: seen.update(chosen=pair) or choose(pair, delta)
-    )
+    monkeypatch.setattr(attack, "choose_event", lambda pair, delta: seen.update(chosen=pair) or choose(pair, delta))
     monkeypatch.setattr(attack, "count_event", lambda *rest: seen.update(counted=rest[-1]) or count(*rest))
     audit(laplace, 0.0, 1.0, epsilon=1.0, n_trials=2000, batched=True, random_state=0)
     for chosen, counted in zip(seen["chosen"], seen["counted"], strict=True):

@@ -94,9 +94,7 @@ def with_payload(payload: int) -> Any:
         lambda secret: pd.Categorical(["a"], categories=["a", f"level {secret}"]).to_numpy(),
         lambda secret: pd.Series(pd.Categorical(["a"], categories=["a", f"level {secret}"])),
         lambda secret: pd.DataFrame({"x": pd.Categorical(["a"], categories=["a", f"level {secret}"])}),
-        lambda secret: pd.Series(
-            [1.0], index=pd.CategoricalIndex(["a"], categories=["a", f"level {secret}"])
-        ),
+        lambda secret: pd.Series([1.0], index=pd.CategoricalIndex(["a"], categories=["a", f"level {secret}"])),
     ],
 )
 def test_what_an_output_carries_beside_its_values_is_seen(made: Any) -> None:

@@ -11,18 +11,7 @@ import pytest
 
 from dpstats.auditing import movement as movements
 from dpstats.auditing.movement import in_steps, measure_change, movement, stated_sensitivity, vectors
-from dpstats.privacy import (
-    Block,
-    Choice,
-    Coins,
-    Comparisons,
-    JointStage,
-    OneOf,
-    Responses,
-    Selection,
-    Smooth,
-    Stage,
-)
+from dpstats.privacy import Block, Choice, Coins, Comparisons, JointStage, OneOf, Responses, Selection, Smooth, Stage
 from dpstats.quantiles.halving import cells, group_windows, windows
 from dpstats.release.groups import Runs
 from dpstats.release.session import Part
@@ -185,7 +174,5 @@ def test_what_is_declared_by_others() -> None:
     nothing = Declared("sum", "l1", 0.0, 0.0)
     assert found(nothing, np.zeros(1), np.ones(1)).ratio == math.inf
     assert found(nothing, np.zeros(1), np.zeros(1)).ratio == 0.0
-    other = movement(
-        Seen(vector, np.zeros(1), None), Seen(Declared("sum", "l2", 6.0, 6.0), np.zeros(1), None)
-    )
+    other = movement(Seen(vector, np.zeros(1), None), Seen(Declared("sum", "l2", 6.0, 6.0), np.zeros(1), None))
     assert other is not None and "from the data" in other.problem and math.isnan(other.ratio)

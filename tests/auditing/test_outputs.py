@@ -61,13 +61,7 @@ class Answer:
 
 
 def test_objects_as_rows_of_numbers() -> None:
-    outputs = [
-        Answer("a", [1.0, 2.5]),
-        Answer("b", [4.0]),
-        None,
-        {"x": 1, "y": {3, 1}},
-        (True, np.float64(2.0)),
-    ]
+    outputs = [Answer("a", [1.0, 2.5]), Answer("b", [4.0]), None, {"x": 1, "y": {3, 1}}, (True, np.float64(2.0))]
     encode = Encoder(outputs)
     rows = encode(outputs)
     # Leaves: 2 fields, "a", 2 values, 1.0, 2.5.

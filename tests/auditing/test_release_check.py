@@ -154,9 +154,7 @@ def test_estimators_of_the_package_pass_with_outcomes_too() -> None:
     made = SufficientStatisticsRegression(x_bounds=(-1, 1), y_bounds=(-1, 1), epsilon=2.0)
     check = check_release(made, [((X, y), other)], outputs=lambda fitted: fitted.coef_, n_trials=200)
     assert check.ok
-    assert check_release(
-        ClippedMean(clip=1.0, std=None), [FAR], outputs=lambda fitted: fitted.mean_, n_trials=200
-    ).ok
+    assert check_release(ClippedMean(clip=1.0, std=None), [FAR], outputs=lambda fitted: fitted.mean_, n_trials=200).ok
 
 
 def test_bad_input_is_refused() -> None:

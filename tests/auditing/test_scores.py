@@ -56,9 +56,7 @@ def test_several_releases_of_different_kinds() -> None:
 
 
 def test_a_score_of_ones_own() -> None:
-    result = audit(
-        answers, 0, 1, epsilon=0.4, n_trials=20_000, random_state=0, score=lambda output: output[1]
-    )
+    result = audit(answers, 0, 1, epsilon=0.4, n_trials=20_000, random_state=0, score=lambda output: output[1])
     assert result.epsilon_lower <= 0.5
     both = audit(
         [number, number],

@@ -51,10 +51,7 @@ def test_a_neighbour_shows_the_published_fault(fault: Fault) -> None:
 
 
 def test_ratios_are_those_of_the_faults() -> None:
-    ratios = {
-        fault.shows + fault.name[:3]: check_sensitivity(*fault[1::2][:1], *fault[3:5]).ratio
-        for fault in FAULTS
-    }
+    ratios = {fault.shows + fault.name[:3]: check_sensitivity(*fault[1::2][:1], *fault[3:5]).ratio for fault in FAULTS}
     # X'y moves by 1 and none is declared; rows at right angles are sqrt 2 apart; both halves move; 25 + 50 + 100.
     assert ratios["movedlow"] == math.inf
     assert ratios["movedcon"] == pytest.approx(math.sqrt(2))
@@ -172,10 +169,7 @@ def test_it_is_quick_and_says_the_same_again() -> None:
 
 
 def test_it_cannot_pass_trivially() -> None:
-    for release, message in (
-        (lambda x, source: x.sum(), "release must"),
-        (ClippedMean(clip=1.0), None),
-    ):
+    for release, message in ((lambda x, source: x.sum(), "release must"), (ClippedMean(clip=1.0), None)):
         if message:
             with pytest.raises(InvalidParameter, match=message):
                 check_sensitivity(release, X, Z)
@@ -188,10 +182,7 @@ def test_it_cannot_pass_trivially() -> None:
     for call, message in (
         (lambda: check_sensitivity(ClippedMean(clip=1.0), X, two), "neighbor must"),
         (lambda: check_sensitivity(ClippedMean(clip=1.0), X, X[1:]), "neighbor must"),
-        (
-            lambda: check_sensitivity(LaplaceMechanism(1.0, 1.0), 0.0, 1.0),
-            "LaplaceMechanism.*random_state=source",
-        ),
+        (lambda: check_sensitivity(LaplaceMechanism(1.0, 1.0), 0.0, 1.0), "LaplaceMechanism.*random_state=source"),
         (lambda: check_sensitivity("mean", X, Z), "release must"),
         (lambda: check_sensitivity(StandardScaler(), X, Z), "release must"),
         (lambda: check_sensitivity(3.0, X, Z, sensitivity=1.0), "a callable that returns a statistic"),
@@ -256,8 +247,7 @@ def test_a_stream_is_asked_by_a_callable() -> None:
 def test_one_row_moves_one_of_several_disjoint_parts(second: int, violated: bool) -> None:
     def release(rows: Any, source: Any) -> None:
         stages = tuple(
-            Stage(f"sum {part}", "laplace", 1, 1.0, sensitivity_steps=1, scale_steps=1.0, part=part)
-            for part in "ab"
+            Stage(f"sum {part}", "laplace", 1, 1.0, sensitivity_steps=1, scale_steps=1.0, part=part) for part in "ab"
         )
         plan = Plan(stages, PrivacyGuarantee(1.0))
         with session_of(plan, noise_source(source), None, "sums") as session:

@@ -14,9 +14,7 @@ from dpstats.cli import main
 @pytest.fixture
 def table(tmp_path: Path) -> Path:
     rng = np.random.default_rng(0)
-    frame = pd.DataFrame(
-        {"age": rng.normal(40, 10, 500), "visits": rng.poisson(3, 500), "name": ["secret"] * 500}
-    )
+    frame = pd.DataFrame({"age": rng.normal(40, 10, 500), "visits": rng.poisson(3, 500), "name": ["secret"] * 500})
     path = tmp_path / "people.csv"
     frame.to_csv(path, index=False)
     return path

@@ -50,14 +50,8 @@ def test_audit_errors(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Non
     few.write_text("dataset,neighbor\n1,2\n")
     for arguments, message in (
         ([runs, "--epsilon", "1"], "empty cells"),
-        (
-            [runs, "--epsilon", "1", "--column", "a", "--column", "b"],
-            "--column must name columns of runs.csv",
-        ),
-        (
-            [runs, "--epsilon", "1", "--column", "dataset", "--column", "dataset"],
-            "--column must name each column once",
-        ),
+        ([runs, "--epsilon", "1", "--column", "a", "--column", "b"], "--column must name columns of runs.csv"),
+        ([runs, "--epsilon", "1", "--column", "dataset", "--column", "dataset"], "--column must name each column once"),
         ([runs, "--epsilon", "1", "--plot", "out.txt"], "--plot must name a png, pdf or svg file"),
         ([runs, "--epsilon", "1", "--column", "dataset"], "--column must be given twice, or not at all"),
         ([str(few), "--epsilon", "1"], "at least 4, got 1 and 1"),

@@ -26,9 +26,7 @@ def test_budget_new_show_history_and_a_mean_that_charges_it(
     assert main(["budget", "history", ledger]) == 0
     assert "ClippedMean" in capsys.readouterr().out
     assert main(["budget", "history", ledger, "--json"]) == 0
-    assert [row["label"] for row in json.loads(capsys.readouterr().out)["charges"]] == [
-        "people.csv (age): ClippedMean"
-    ]
+    assert [row["label"] for row in json.loads(capsys.readouterr().out)["charges"]] == ["people.csv (age): ClippedMean"]
     # The second does not fit: one line, exit 4, nothing printed.
     assert main(arguments) == 4
     captured = capsys.readouterr()

@@ -61,8 +61,7 @@ def test_subpackages_load_when_they_are_used(name: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("error", "status", "message"),
-    [(KeyboardInterrupt, 130, "interrupted"), (MemoryError, 6, "not enough memory")],
+    ("error", "status", "message"), [(KeyboardInterrupt, 130, "interrupted"), (MemoryError, 6, "not enough memory")]
 )
 def test_work_that_does_not_end_is_one_line(
     error: type[BaseException],

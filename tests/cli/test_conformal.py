@@ -29,18 +29,7 @@ FRAME = pd.DataFrame(
     }
 )
 BASE = ["--column", "y", "--score-bounds", "20", "--training", "public", "--seed", "1"]
-CLASSED = [
-    "--column",
-    "k",
-    "--classes",
-    'a,"b,c"',
-    "--probabilities",
-    "p,q",
-    "--training",
-    "public",
-    "--seed",
-    "1",
-]
+CLASSED = ["--column", "k", "--classes", 'a,"b,c"', "--probabilities", "p,q", "--training", "public", "--seed", "1"]
 
 
 class Column:
@@ -67,19 +56,15 @@ def file(tmp_path: Path) -> str:
         (["--prediction", "f"], ["f"], {}),
         (["--prediction", "f", "--scale", "s"], ["f", "s"], {"scale_estimator": Column(1)}),
         (["--prediction", "low", "--upper", "high"], ["low", "high"], {"upper_estimator": Column(1)}),
-        (
-            ["--prediction", "f", "--by", "g", "--groups", "u,v"],
-            ["f", "g"],
-            {"by": "g", "groups": ["u", "v"]},
-        ),
+        (["--prediction", "f", "--by", "g", "--groups", "u,v"], ["f", "g"], {"by": "g", "groups": ["u", "v"]}),
     ],
 )
 def test_it_says_what_a_fit_says(
     arguments: list[str], columns: list[str], options: Any, file: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    fit = PrivateConformalRegressor(
-        Column(0), score_bounds=20, training="public", random_state=1, **options
-    ).fit(FRAME[columns], FRAME["y"])
+    fit = PrivateConformalRegressor(Column(0), score_bounds=20, training="public", random_state=1, **options).fit(
+        FRAME[columns], FRAME["y"]
+    )
     found = json_of(["conformal", file, *BASE, *arguments], capsys)
     assert [row["half_width"] for row in found["scores"]] == np.ravel(fit.half_width_).tolist()
     assert found["coverage_bound"] == fit.coverage_bound_ and found["training"] == "public"

@@ -14,10 +14,7 @@ def run(folder: Path, text: str) -> list[str]:
     (folder / "slow" / "__init__.py").write_text("print('loaded')\nvalue = 1\n")
     (folder / "slow" / "part.py").write_text("other = 2\n")
     done = subprocess.run(
-        [sys.executable, "-c", MADE.format(folder=str(folder)) + text],
-        capture_output=True,
-        text=True,
-        check=True,
+        [sys.executable, "-c", MADE.format(folder=str(folder)) + text], capture_output=True, text=True, check=True
     )
     return done.stdout.split()
 
@@ -49,7 +46,5 @@ def test_a_mean_loads_neither_pandas_nor_the_distributions_of_scipy(tmp_path: Pa
         "sys.argv = ['dpstats', 'mean', 'people.csv', '--column', 'age', '--bounds', '0', '100', '--seed', '1']\n"
         "from dpstats.cli import main\nmain()\n"
     )
-    done = subprocess.run(
-        [sys.executable, "-c", text], capture_output=True, text=True, check=True, cwd=tmp_path
-    )
+    done = subprocess.run([sys.executable, "-c", text], capture_output=True, text=True, check=True, cwd=tmp_path)
     assert done.stdout.splitlines()[-1].split() == ["slow:"]

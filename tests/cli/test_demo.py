@@ -50,9 +50,6 @@ def test_demo_intervals_cover_the_non_private_means() -> None:
 
 
 def test_the_demo_shows_the_means_beside_the_estimates() -> None:
-    mean, truth = (
-        demo.estimator(random_state=1).fit(demo.load()),
-        [3.25, 11.1, 0.125, 0.375, 0.0625, 0.015625],
-    )
+    mean, truth = (demo.estimator(random_state=1).fit(demo.load()), [3.25, 11.1, 0.125, 0.375, 0.0625, 0.015625])
     shown = [float(row[-1]) for row in demo.comparison(mean, truth).rows]
     assert shown == pytest.approx(truth, rel=0.2)

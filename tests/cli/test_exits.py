@@ -59,6 +59,4 @@ def test_a_package_that_is_missing_is_named(
     monkeypatch.setattr("dpstats.cli.sql._tables", missing)
     capsys.readouterr()
     assert main(["sql", "SELECT COUNT(*) FROM a", "--table", "a=people.csv"]) == 6
-    assert (
-        capsys.readouterr().err == "dpstats sql: this needs the package duckdb: pip install 'dpstats[sql]'\n"
-    )
+    assert capsys.readouterr().err == "dpstats sql: this needs the package duckdb: pip install 'dpstats[sql]'\n"

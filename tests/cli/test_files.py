@@ -25,26 +25,14 @@ def test_files_of_other_commands_are_kept_apart(folder: Path, capsys: pytest.Cap
     test = ["--mean", "0", "--cov", "cov.csv", "--json", "cov.csv"]
     for arguments, message in (
         (["identity-test", "people.csv", "--column", "age", *test], "--cov and --json must be different"),
-        (
-            ["plan", "identity-test", "--rows", "9", "--columns", "1", *test],
-            "--cov and --json must be different",
-        ),
+        (["plan", "identity-test", "--rows", "9", "--columns", "1", *test], "--cov and --json must be different"),
         (["simulate", "mean-rate", *GRID, "--out", "r", "--json", "r"], "--out and --json must be different"),
         (["simulate", "mean-rate", *GRID, "--out", "r", "--report", "./r"], "--out and --report must be"),
         (["simulate", "mean-rate", *GRID, "--report", "r", "--json", "r"], "--report and --json must be"),
-        (
-            ["audit", "people.csv", "--epsilon", "1", "--json", "people.csv"],
-            "file and --json must be different",
-        ),
+        (["audit", "people.csv", "--epsilon", "1", "--json", "people.csv"], "file and --json must be different"),
         (["simulate", "mean-rate", *GRID, "--out", "b.db"], "--out b.db must be the file of a study"),
-        (
-            ["simulate", "mean-rate", *GRID, "--report", "no/r"],
-            "--report must name a file that can be written",
-        ),
-        (
-            ["demo", "--out", "cov.csv"],
-            "--out must name a folder, there or to be made, got 'cov.csv' (File exists",
-        ),
+        (["simulate", "mean-rate", *GRID, "--report", "no/r"], "--report must name a file that can be written"),
+        (["demo", "--out", "cov.csv"], "--out must name a folder, there or to be made, got 'cov.csv' (File exists"),
     ):
         assert message in refused(arguments, capsys)
     assert (folder / "cov.csv").read_text() == "1\n"
@@ -66,11 +54,7 @@ def test_a_full_disk_takes_no_answer_away(folder: Path, capsys: pytest.CaptureFi
 
 
 def test_json_has_no_infinite_numbers() -> None:
-    facts = {
-        "statistic": np.inf,
-        "range": (-np.inf, np.nan, 1.5),
-        "rows": [{"n": 3, "label": "inf", "reject": True}],
-    }
+    facts = {"statistic": np.inf, "range": (-np.inf, np.nan, 1.5), "rows": [{"n": 3, "label": "inf", "reject": True}]}
     read = json.loads(as_json(facts), parse_constant=pytest.fail)
     assert read == {
         "statistic": "Infinity",
@@ -108,9 +92,7 @@ def test_a_pipe_that_nobody_reads(arguments: list[str], status: int, message: st
     assert both.returncode == status
 
 
-def test_an_answer_is_shown_whatever_the_terminal_can_show(
-    folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_answer_is_shown_whatever_the_terminal_can_show(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (folder / "x.csv").write_text("größe\n1\n2\n", encoding="utf-8")
     terminal = io.TextIOWrapper(io.BytesIO(), encoding="ascii")
     monkeypatch.setattr(sys, "stdout", terminal)

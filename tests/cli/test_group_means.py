@@ -23,13 +23,7 @@ def people(n: int = 4000) -> pd.DataFrame:
     plan = rng.choice(["free", "half", "NA"], n, p=[0.5, 0.3, 0.2])
     visits = rng.poisson(np.where(plan == "free", 5.0, 3.0))
     return pd.DataFrame(
-        {
-            "plan": plan,
-            "visits": visits,
-            "age": rng.uniform(20, 60, n),
-            "person": np.arange(n) // 2,
-            "name": "secret",
-        }
+        {"plan": plan, "visits": visits, "age": rng.uniform(20, 60, n), "person": np.arange(n) // 2, "name": "secret"}
     )
 
 
@@ -92,9 +86,7 @@ def test_units(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert result["n_samples"] == 2000 and result["privacy"]["unit"] == "person"
     rows = people().astype({"person": str})
     one = one_row_per_unit(rows, "person", {"visits": "mean", "plan": "first"})
-    model = GroupMeans(groups=["free", "half", "NA"], bounds=(0, 20), random_state=1).fit(
-        one[["visits"]], one["plan"]
-    )
+    model = GroupMeans(groups=["free", "half", "NA"], bounds=(0, 20), random_state=1).fit(one[["visits"]], one["plan"])
     assert [record["mean"] for record in result["group_means"]] == model.means_.ravel().tolist()
     assert main(["group-means", str(file), *VISITS, "--unit", "person"]) == 0
     assert "one person replaced" in capsys.readouterr().out
@@ -116,16 +108,10 @@ def test_a_plan(capsys: pytest.CaptureFixture[str]) -> None:
             [*LABELS[:3], "a,a", "--column", "visits", "--bounds", "0", "1"],
             "groups must be distinct, got a list of 2 with one twice",
         ),
-        (
-            [*LABELS[:3], "a", "--column", "visits", "--bounds", "0", "1", "--anova"],
-            "--groups must have two or more",
-        ),
+        ([*LABELS[:3], "a", "--column", "visits", "--bounds", "0", "1", "--anova"], "--groups must have two or more"),
         ([*LABELS, "--column", "visits", "--bounds", "9", "1"], "--bounds must be two numbers LO < HI"),
         ([*LABELS, "--column", "plan", "--bounds", "0", "1"], "and not the column of --by"),
-        (
-            [*LABELS, "--column", "visits", "--column", "visits", "--bounds", "0", "1"],
-            "must name each column once",
-        ),
+        ([*LABELS, "--column", "visits", "--column", "visits", "--bounds", "0", "1"], "must name each column once"),
         ([*LABELS, "--column", "nix", "--bounds", "0", "1"], "must name columns of rows.csv"),
         (
             [*LABELS, "--column", "visits", "--bounds", "nix=0,1"],
@@ -158,25 +144,11 @@ def test_missing_units_and_missing_columns(file: Path, capsys: pytest.CaptureFix
     assert "--column must be given" in failed(["group-means", str(file), *VISITS[:4], *VISITS[6:]], capsys)
 
 
-def test_words_that_are_one_number_are_different_labels(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_words_that_are_one_number_are_different_labels(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     words = ["7", "07", "007", "7.0", "+7", "7e0"]
     rows = [f"{word},1" for count, word in enumerate(words, 1) for _ in range(count)]
     (tmp_path / "rows.csv").write_text("\n".join(["g,x", *rows]), encoding="utf-8")
-    options = [
-        "--by",
-        "g",
-        "--groups",
-        ",".join(words),
-        "--column",
-        "x",
-        "--bounds",
-        "0",
-        "1",
-        "--epsilon",
-        "1e5",
-    ]
+    options = ["--by", "g", "--groups", ",".join(words), "--column", "x", "--bounds", "0", "1", "--epsilon", "1e5"]
     found = json_of(["group-means", str(tmp_path / "rows.csv"), *options, "--seed", "0"], capsys)
     assert [round(row["rows"]) for row in found["group_means"]] == [1, 2, 3, 4, 5, 6]
 
@@ -190,21 +162,11 @@ def test_labels_that_are_not_declared_are_discovered(
     rows.loc[:1, "plan"] = "rare"
     rows.to_csv(file, index=False)
     more = ["--column", "age", "--bounds", "age=0,80", "--pairwise", "holm", "--confidence", "0.9"]
-    command = [
-        "group-means",
-        str(file),
-        *DISCOVERED,
-        *more,
-        "--seed",
-        "3",
-        *(["--unit", unit] if unit else []),
-    ]
+    command = ["group-means", str(file), *DISCOVERED, *more, "--seed", "3", *(["--unit", unit] if unit else [])]
     result = json_of(command, capsys)
     if unit is not None:
         rows = one_row_per_unit(
-            rows.astype({unit: str}).fillna({"plan": ""}),
-            unit,
-            {"visits": "mean", "age": "mean", "plan": "first"},
+            rows.astype({unit: str}).fillna({"plan": ""}), unit, {"visits": "mean", "age": "mean", "plan": "first"}
         )
     model = GroupMeans(groups="discover", bounds=[(0, 20), (0, 80)], random_state=3)
     model.fit(rows[["visits", "age"]], rows["plan"].replace("", None))
@@ -237,9 +199,7 @@ def test_a_word_in_quotes_is_a_label(file: Path, capsys: pytest.CaptureFixture[s
     assert result["groups"] == ["discover"] and len(result["group_means"]) == 1
 
 
-def test_a_paid_release_that_finds_no_groups_is_a_result(
-    file: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_paid_release_that_finds_no_groups_is_a_result(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
     budget = PrivacyBudget(1.0, 1e-6, ledger="b.db")
     more = ["--epsilon", "0.01", "--pairwise", "--budget", "b.db", "--plot", "means.png"]
     people(300).to_csv(file, index=False)

@@ -74,9 +74,7 @@ def test_identity_test_errors(signals: Path, tmp_path: Path, capsys: pytest.Capt
     assert "column 'name': an entry must be a number, true, false or missing" in failed(named, capsys)
 
 
-def test_identity_test_charges_a_budget(
-    signals: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_identity_test_charges_a_budget(signals: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     ledger = str(tmp_path / "b.db")
     assert main(["budget", "new", ledger, "--epsilon", "1"]) == 0
     arguments = ["identity-test", str(signals), *PAIR, "--mean", "0", "--test", "lipschitz"]
@@ -115,9 +113,7 @@ def test_identity_test_of_signs(tmp_path: Path, capsys: pytest.CaptureFixture[st
 
 
 @pytest.mark.parametrize("content", ["", "# nothing\n"])
-def test_an_empty_covariance_is_one_line(
-    content: str, folder: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_an_empty_covariance_is_one_line(content: str, folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (folder / "cov.csv").write_text(content)
     arguments = ["identity-test", "people.csv", "--column", "age", "--mean", "0", "--cov"]
     assert "without a header, got cov.csv: the file is empty" in refused([*arguments, "cov.csv"], capsys)
@@ -127,22 +123,10 @@ def test_an_empty_covariance_is_one_line(
 def test_a_cost_in_zero_concentrated_privacy(signals: Path, capsys: pytest.CaptureFixture[str]) -> None:
     short = signals.with_name("short.csv")
     short.write_text("".join(signals.read_text().splitlines(keepends=True)[:201]))
-    arguments = [
-        "identity-test",
-        str(short),
-        *PAIR,
-        "--test",
-        "row-distance",
-        "--level",
-        "0.1",
-        "--mean",
-        "0",
-    ]
+    arguments = ["identity-test", str(short), *PAIR, "--test", "row-distance", "--level", "0.1", "--mean", "0"]
     result = json_of([*arguments, "--rho", "0.5"], capsys)
     (stage,) = result["plan"]["stages"]
     assert stage["noise"] == "gaussian" and result["privacy"]["delta"] == 1e-6 and result["notes"]
-    assert "--rho must not be given with --epsilon" in failed(
-        [*arguments, "--rho", "1", "--epsilon", "1"], capsys
-    )
+    assert "--rho must not be given with --epsilon" in failed([*arguments, "--rho", "1", "--epsilon", "1"], capsys)
     auto = ["plan", "identity-test", "--rows", "99", "--columns", "2", "--mean", "0", "--rho", "1"]
     assert "--rho must be given with --test row-distance only, got --test auto" in failed(auto, capsys)

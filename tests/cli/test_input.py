@@ -53,10 +53,7 @@ TABLES = {
     "bytes": (b"age\n1\n\xe9\n", "it cannot be read as utf-8; declare its encoding, for example latin-1\n"),
     "a quote": (b'age,b\n1,2\n3,"secret\n4,5\n', "x.csv: a quote is not closed"),
     "a long line": (b"age\n1\n2,secret\n", "as many entries as the first line has names (1)\n"),
-    "names of rows": (
-        b"age,name\n1,2,3\n4,5,6\n7,8,9\n",
-        "as many entries as the first line has names (2)\n",
-    ),
+    "names of rows": (b"age,name\n1,2,3\n4,5,6\n7,8,9\n", "as many entries as the first line has names (2)\n"),
     "semicolons": (b"age;b\n1;2\n3;4\n", "--column must name columns of x.csv ('age;b'), got 'age'"),
     "spaces": (b"a, age\n1,2\n3,4\n", "x.csv ('a', ' age'), got 'age'"),
     "a name of two lines": (b'"a\nge",b\n1,2\n3,4\n', r"('a\nge', 'b'), got 'age'"),
@@ -113,10 +110,7 @@ def test_tables_of_other_kinds_of_text(folder: Path, capsys: pytest.CaptureFixtu
     for wrong, message in (
         (["--sep", "::"], "--sep must be one character, or 'tab', got '::'"),
         (["--sep", '"'], "--sep must be one character"),
-        (
-            ["--encoding", "base64"],
-            "--encoding must be one that Python knows (utf-8, latin-1, cp1252), got 'base64'",
-        ),
+        (["--encoding", "base64"], "--encoding must be one that Python knows (utf-8, latin-1, cp1252), got 'base64'"),
     ):
         assert message in refused(["mean", "people.csv", *AGE, *wrong], capsys)
     assert text_format(options("x.csv", "--sep", "\\t")).sep == "\t"
@@ -160,9 +154,7 @@ def test_a_table_from_a_pipe(folder: Path) -> None:
     writer.join()
 
 
-def test_where_all_columns_are_meant_each_has_a_name(
-    folder: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_where_all_columns_are_meant_each_has_a_name(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     twice = folder / "twice.csv"
     twice.write_text("age,,,b\n1,2,3,4\n3,4,5,6\n")
     assert list(read(twice, None).columns) == ["age", "column 2", "column 3", "b"]
@@ -185,13 +177,7 @@ def test_text_is_what_stands_in_the_file(folder: Path, monkeypatch: pytest.Monke
     without_duckdb(monkeypatch)
     monkeypatch.setattr(pd, "read_parquet", lambda path, dtype_backend: table)
     (folder / "codes.parquet").touch()
-    assert read(Path("codes.parquet"), ["code"], text=["code"])["code"].tolist() == [
-        "01",
-        "",
-        "2",
-        "2",
-        "True",
-    ]
+    assert read(Path("codes.parquet"), ["code"], text=["code"])["code"].tolist() == ["01", "", "2", "2", "True"]
 
 
 def test_without_a_parquet_engine(
@@ -229,9 +215,7 @@ def test_parquet_files(folder: Path, frame: pd.DataFrame, capsys: pytest.Capture
     for name in ("cut.parquet", "fake.parquet"):
         message = f"{name} is not a readable CSV or Parquet file with a header\n"
         assert message in refused(["quantile", name, *AGE, "--budget", "b.db"], capsys, 3)
-    assert "('age', 'name'), got 'height'" in refused(
-        ["mean", "people.parquet", "--column", "height"], capsys
-    )
+    assert "('age', 'name'), got 'height'" in refused(["mean", "people.parquet", "--column", "height"], capsys)
 
 
 def test_two_columns_of_a_name_are_refused(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -304,8 +288,7 @@ def test_every_command_reads_parquet_with_duckdb_alone(
         ["regress", "--column", "age", "--outcome", "b", "--bounds", "age=0,99", "--bounds", "b=0,1"],
     ):
         found = [
-            json_of([command[0], name, *command[1:], "--seed", "1"], capsys)
-            for name in ("all.csv", "all.parquet")
+            json_of([command[0], name, *command[1:], "--seed", "1"], capsys) for name in ("all.csv", "all.parquet")
         ]
         assert found[0] == found[1], command
 
@@ -335,9 +318,7 @@ def test_parquet_entries_compare_as_those_of_csv(
         ["0", "0.5", "1"],
     ]
     for word in ("date=2023-01-02", "f=1", "d=0.5"):
-        share = json_of(
-            ["proportion", "typed.parquet", "--column", word, "--seed", "1", "--epsilon", "9"], capsys
-        )
+        share = json_of(["proportion", "typed.parquet", "--column", word, "--seed", "1", "--epsilon", "9"], capsys)
         assert share["proportion"] == pytest.approx(1 / 3, abs=0.05), word
     by_day = ["--by", "date", "--groups", "2023-01-01,2023-01-02", "--column", "age", "--bounds", "0", "300"]
     means = json_of(["group-means", "typed.parquet", *by_day, "--seed", "1", "--epsilon", "9"], capsys)
@@ -376,9 +357,7 @@ def test_a_ledger_that_cannot_pay_refuses_before_an_entry_is_looked_at(
         assert main([command, "x.csv", *OTHERS[command], "--budget", "small.db"]) == 4
 
 
-def test_a_word_that_is_called_missing_is_not_looked_for(
-    folder: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_word_that_is_called_missing_is_not_looked_for(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     for text in ("age\n31\n30\n", "age\n32\n30\n"):
         (folder / "x.csv").write_text(text)
         said = refused(["mean", "x.csv", *AGE, "--na-values", "31"], capsys)
@@ -389,13 +368,9 @@ def test_a_word_that_is_called_missing_is_not_looked_for(
         assert "--na-values must not be given with --missing error, got '31'" in said
 
 
-def test_codes_of_missing_entries_are_those_of_the_estimator(
-    folder: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_codes_of_missing_entries_are_those_of_the_estimator(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     age = [float(20 + place % 40) for place in range(300)]
-    coded = [
-        ["-999", "unk", "-999.0"][place % 3] if place % 5 == 0 else str(age[place]) for place in range(300)
-    ]
+    coded = [["-999", "unk", "-999.0"][place % 3] if place % 5 == 0 else str(age[place]) for place in range(300)]
     kind = [["a", "b", " unk ", "-999.00"][place % 4] for place in range(300)]
     pd.DataFrame({"age": coded, "g": kind}).to_csv(folder / "x.csv", index=False)
     missing = [math.nan if place % 5 == 0 else value for place, value in enumerate(age)]

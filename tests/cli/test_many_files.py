@@ -19,25 +19,12 @@ pytest.importorskip("pyarrow")
 
 N = 600
 RNG = np.random.default_rng(1)
-ROWS = pd.DataFrame(
-    {"age": RNG.integers(0, 100, N), "cost": RNG.normal(50, 9, N), "ward": RNG.choice(["A", "B"], N)}
-)
+ROWS = pd.DataFrame({"age": RNG.integers(0, 100, N), "cost": RNG.normal(50, 9, N), "ward": RNG.choice(["A", "B"], N)})
 COMMANDS: dict[str, list[str]] = {
     "mean": ["mean", "--column", "age", "--bounds", "0", "100"],
     "all columns": ["mean", "--column", "age", "--column", "cost", "--bounds", "0", "100"],
     "quantile": ["quantile", "--column", "cost", "--bounds", "0", "100"],
-    "group-means": [
-        "group-means",
-        "--column",
-        "cost",
-        "--bounds",
-        "0",
-        "100",
-        "--by",
-        "ward",
-        "--groups",
-        "A,B",
-    ],
+    "group-means": ["group-means", "--column", "cost", "--bounds", "0", "100", "--by", "ward", "--groups", "A,B"],
     "table": ["table", "--levels", "ward=A,B"],
     "regress": ["regress", "--outcome", "cost", "--column", "age", "--bounds", "age=0,100", "cost=0,100"],
     "persons": ["mean", "--column", "age", "--bounds", "0", "100", "--unit", "ward"],
@@ -71,9 +58,7 @@ def answers(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> dict[st
 
 
 @pytest.mark.parametrize("command", COMMANDS)
-def test_commands_read_folders_patterns_and_lists(
-    command: str, kind: str, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_commands_read_folders_patterns_and_lists(command: str, kind: str, capsys: pytest.CaptureFixture[str]) -> None:
     name, *options = COMMANDS[command]
     wanted = answers([name, f"whole.{kind}", *options], capsys)
     listed = sorted(map(str, Path("parts").iterdir()))
@@ -100,9 +85,7 @@ def test_queries_read_folders_and_patterns(kind: str, capsys: pytest.CaptureFixt
         )
     ]
     assert all(cells == found[0] for cells in found)
-    one = answers(
-        ["sql", "SELECT COUNT(*) FROM v", "--table", f"v=parts/part [3].{kind}", "--epsilon", "9"], capsys
-    )
+    one = answers(["sql", "SELECT COUNT(*) FROM v", "--table", f"v=parts/part [3].{kind}", "--epsilon", "9"], capsys)
     assert abs(one["cells"][0]["count"] - N / 7) < 9
 
 

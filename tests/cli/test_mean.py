@@ -14,19 +14,7 @@ from tests.cli.commands import AGE, failed, json_of, refused
 
 
 def test_mean_prints_a_table(table: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    arguments = [
-        "mean",
-        str(table),
-        "--column",
-        "age",
-        "--bounds",
-        "0",
-        "100",
-        "--epsilon",
-        "1",
-        "--delta",
-        "1e-6",
-    ]
+    arguments = ["mean", str(table), "--column", "age", "--bounds", "0", "100", "--epsilon", "1", "--delta", "1e-6"]
     assert main(arguments) == 0
     out = capsys.readouterr().out
     # Of one column Laplace noise is smaller, and the guarantee is stronger than the one that was asked for.
@@ -35,19 +23,7 @@ def test_mean_prints_a_table(table: Path, capsys: pytest.CaptureFixture[str]) ->
 
 
 def test_mean_as_json(table: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    arguments = [
-        "mean",
-        str(table),
-        "--column",
-        "age",
-        "--column",
-        "visits",
-        "--bounds",
-        "0",
-        "100",
-        "--bounds",
-        "0",
-    ]
+    arguments = ["mean", str(table), "--column", "age", "--column", "visits", "--bounds", "0", "100", "--bounds", "0"]
     assert main([*arguments, "20", "--epsilon", "5", "--seed", "1", "--json", "-"]) == 0
     result = json.loads(capsys.readouterr().out)
     assert (
@@ -62,22 +38,10 @@ def test_mean_as_json(table: Path, capsys: pytest.CaptureFixture[str]) -> None:
 
 
 BAD = {
-    "no such column": (
-        ["--column", "height", "--bounds", "0", "1"],
-        "--column must name columns of people.csv",
-    ),
-    "text column": (
-        ["--column", "name", "--bounds", "0", "1"],
-        "an entry must be a number, true, false or missing",
-    ),
-    "bounds in the wrong order": (
-        ["--column", "age", "--bounds", "9", "1"],
-        "--bounds must be two numbers LO < HI",
-    ),
-    "too few bounds": (
-        [*AGE, "--column", "visits", "--bounds", "0", "1", "--bounds", "0", "1"],
-        "--bounds must be",
-    ),
+    "no such column": (["--column", "height", "--bounds", "0", "1"], "--column must name columns of people.csv"),
+    "text column": (["--column", "name", "--bounds", "0", "1"], "an entry must be a number, true, false or missing"),
+    "bounds in the wrong order": (["--column", "age", "--bounds", "9", "1"], "--bounds must be two numbers LO < HI"),
+    "too few bounds": ([*AGE, "--column", "visits", "--bounds", "0", "1", "--bounds", "0", "1"], "--bounds must be"),
     "a column twice": ([*AGE, "--column", "age"], "--column must name each column once"),
     "epsilon 0": ([*AGE, "--epsilon", "0"], "epsilon must be a finite number greater than 0, got 0"),
     "delta 1": ([*AGE, "--delta", "1"], "delta must be"),
@@ -121,10 +85,7 @@ def test_adaptive_mean_states_its_assumption(table: Path, capsys: pytest.Capture
         ([*ADAPTIVE, "--bound", "9", "--std", "x"], "--std must be 'private' or a number, got 'x'"),
         ([*ADAPTIVE, "--bound", "9", "--std", "10"], "bound must be at least the standard deviation"),
         ([*ADAPTIVE, "--bound", "9", "--bound", "9", "--std", "1"], "--bound must be given once"),
-        (
-            [*ADAPTIVE, "--bound", "9", "--std", "1", *AGE[2:]],
-            "--method adaptive must have --bound or --bounds, one",
-        ),
+        ([*ADAPTIVE, "--bound", "9", "--std", "1", *AGE[2:]], "--method adaptive must have --bound or --bounds, one"),
         ([*AGE, "--bound", "9"], "--bound must not be given with --method clipped"),
         ([*AGE, "--tails", "variance"], "--tails must not be given with --method clipped"),
         (["--column", "age"], "--bounds must be given with --method clipped"),
@@ -179,9 +140,7 @@ def test_a_private_number_of_rows_is_released_and_not_stated(
         assert call[0] == "histogram" or facts["n_low"] <= max(facts["n"], 0.0) <= facts["n_high"]
 
 
-def test_an_adaptive_mean_refuses_a_private_number_of_rows(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_an_adaptive_mean_refuses_a_private_number_of_rows(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = tmp_path / "rows.csv"
     path.write_text("x\n1\n2\n3\n")
     call = ["mean", str(path), "--column", "x", "--method", "adaptive", "--bound", "5", "--std", "1"]

@@ -66,9 +66,7 @@ def test_another_release_under_the_key_is_refused(
 ) -> None:
     shown([*MEAN, "--once", "a"], capsys)
     # Bounds are given once.
-    other = (
-        ["101" if word == "100" else word for word in MEAN] if change[0] == "--bounds" else [*MEAN, *change]
-    )
+    other = ["101" if word == "100" else word for word in MEAN] if change[0] == "--bounds" else [*MEAN, *change]
     said = shown([*other, "--once", "a"], capsys, 2)
     assert said.out == "" and differs in said.err.partition("differs in: ")[2] and charges() == 1
 

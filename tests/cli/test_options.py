@@ -21,10 +21,7 @@ def test_unknown_options_lead_to_the_help_of_their_command(capsys: pytest.Captur
     for words, command in (
         (["quantile", "x.csv", "--bounds", "0", "7", "--quantiles", "0.5"], "dpstats quantile"),
         (["plan", "mean", "--rows", "9", "--columns", "1", "--what"], "dpstats plan mean"),
-        (
-            ["plan", "samples", "mean", "--columns", "1", "--target-error", "1", "--what"],
-            "dpstats plan samples mean",
-        ),
+        (["plan", "samples", "mean", "--columns", "1", "--target-error", "1", "--what"], "dpstats plan samples mean"),
     ):
         with pytest.raises(SystemExit):
             main(words)

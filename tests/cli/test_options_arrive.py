@@ -69,11 +69,7 @@ OPTIONS: dict[str, tuple[ReleaseCommand, Changes]] = {
             "epsilon": (CLIPPED, [*CLIPPED, "--epsilon", "0.3"], {"epsilon": 0.3}),
             "delta": (CLIPPED, [*CLIPPED, "--delta", "1e-5"], {"delta": 1e-5}),
             "missing": (CLIPPED, [*CLIPPED, "--missing", "center"], {"missing": "center"}),
-            "neighbors": (
-                CLIPPED,
-                [*CLIPPED, "--neighbors", "add_or_remove"],
-                {"neighbors": "add_or_remove"},
-            ),
+            "neighbors": (CLIPPED, [*CLIPPED, "--neighbors", "add_or_remove"], {"neighbors": "add_or_remove"}),
         },
     ),
     "mean, adaptive": (
@@ -117,11 +113,7 @@ OPTIONS: dict[str, tuple[ReleaseCommand, Changes]] = {
                 {"x_bounds": [[0.0, 1.0], [0.0, 5.0]], "y_bounds": [0.0, 7.0]},
             ),
             "bounds": (LINEAR, [*LINEAR[:3], "-1", "2", "b=0,5"], {"x_bounds": [-1.0, 2.0]}),
-            "formula": (
-                FORMULA,
-                ["--formula", "b ~ c + a", *NAMED],
-                {"x_bounds": [[0.0, 7.0], [0.0, 1.0]]},
-            ),
+            "formula": (FORMULA, ["--formula", "b ~ c + a", *NAMED], {"x_bounds": [[0.0, 7.0], [0.0, 1.0]]}),
             "missing": (LINEAR, [*LINEAR, "--missing", "drop"], {"missing": "drop"}),
             "levels": (
                 FORMULA,
@@ -135,16 +127,8 @@ OPTIONS: dict[str, tuple[ReleaseCommand, Changes]] = {
             "method": (LINEAR, FUNCTIONAL, {"class": "FunctionalMechanismRegression"}),
             "no_intercept": (LINEAR, [*LINEAR, "--no-intercept"], {"fit_intercept": False}),
             "cov_type": (LINEAR, [*LINEAR, "--cov-type", "nonrobust"], {"cov_type": "nonrobust"}),
-            "weights": (
-                LINEAR,
-                [*LINEAR, "d=0,9", "--weights", "d"],
-                {"weights": "d", "weight_bounds": [0.0, 9.0]},
-            ),
-            "offset": (
-                LINEAR,
-                [*LINEAR, "d=0,9", "--offset", "d"],
-                {"offset": "d", "offset_bounds": [0.0, 9.0]},
-            ),
+            "weights": (LINEAR, [*LINEAR, "d=0,9", "--weights", "d"], {"weights": "d", "weight_bounds": [0.0, 9.0]}),
+            "offset": (LINEAR, [*LINEAR, "d=0,9", "--offset", "d"], {"offset": "d", "offset_bounds": [0.0, 9.0]}),
             "exposure": (
                 ["--counts", *LINEAR],
                 ["--counts", *LINEAR, "d=1,9", "--exposure", "d"],
@@ -158,11 +142,7 @@ OPTIONS: dict[str, tuple[ReleaseCommand, Changes]] = {
         REGRESS,
         {
             "method": (FUNCTIONAL, SUFFICIENT, {"class": "SufficientStatisticsRegression"}),
-            "bounds": (
-                FUNCTIONAL,
-                [*FUNCTIONAL[:5], "b=-1,5", *FUNCTIONAL[6:]],
-                {"y_bounds": [-1.0, 5.0]},
-            ),
+            "bounds": (FUNCTIONAL, [*FUNCTIONAL[:5], "b=-1,5", *FUNCTIONAL[6:]], {"y_bounds": [-1.0, 5.0]}),
             "no_intercept": (FUNCTIONAL, [*FUNCTIONAL, "--no-intercept"], {"fit_intercept": False}),
             "epsilon": (FUNCTIONAL, [*FUNCTIONAL, "--epsilon", "0.3"], {"epsilon": 0.3}),
         },
@@ -355,16 +335,8 @@ OPTIONS |= {
             "y_bounds": (PREDICTED, [*PREDICTED, "--y-bounds", "0", "9"], {"y_bounds": [0.0, 9.0]}),
             "alpha": (PREDICTED, [*PREDICTED, "--alpha", "0.2"], {"alpha": 0.2}),
             "points": (PREDICTED, [*PREDICTED, "--points", "99"], {"n_points": 99}),
-            "groups": (
-                PREDICTED,
-                [*PREDICTED, "--by", "g", "--groups", "x,y"],
-                {"by": "g", "groups": ["x", "y"]},
-            ),
-            "by": (
-                PREDICTED,
-                [*PREDICTED, "--by", "g", "--groups", "x,y"],
-                {"by": "g", "groups": ["x", "y"]},
-            ),
+            "groups": (PREDICTED, [*PREDICTED, "--by", "g", "--groups", "x,y"], {"by": "g", "groups": ["x", "y"]}),
+            "by": (PREDICTED, [*PREDICTED, "--by", "g", "--groups", "x,y"], {"by": "g", "groups": ["x", "y"]}),
             "epsilon": (PREDICTED, [*PREDICTED, "--epsilon", "0.3"], {"epsilon": 0.3}),
             "classes": (
                 CLASSED,
@@ -428,9 +400,7 @@ def plain(value: Any) -> Any:
 
 
 @pytest.mark.parametrize(("name", "option"), CASES, ids=lambda word: word)
-def test_options_reach_the_estimator(
-    name: str, option: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_options_reach_the_estimator(name: str, option: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     Path("cov.csv").write_text("2,0.5\n0.5,1\n")
     command, changes = OPTIONS[name]
@@ -487,9 +457,7 @@ def test_the_table_of_groups_has_every_option() -> None:
 
 
 @pytest.mark.parametrize("name", ["mean", "sparse-mean", "regress", "identity-test"])
-def test_options_of_every_release_arrive(
-    name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_options_of_every_release_arrive(name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     command, changes = OPTIONS[name]
     rows = np.random.default_rng(0).normal(size=(60, 3))
     table, ledger, target = tmp_path / "x.csv", tmp_path / "b.db", tmp_path / "out.json"
@@ -501,13 +469,7 @@ def test_options_of_every_release_arrive(
         built.append(command.build(*given))
         return built[-1]
 
-    extra = (
-        ["--split"]
-        if name == "sparse-mean"
-        else ["--test", "spatial-sign"]
-        if name == "identity-test"
-        else []
-    )
+    extra = ["--split"] if name == "sparse-mean" else ["--test", "spatial-sign"] if name == "identity-test" else []
     level = ["--confidence", "0.8"] if command.intervals else []
     required = REQUIRED.get(name, next(iter(changes.values()))[0])
     common = [name, str(table), "--column", "c", "--column", "a", *required, *extra, *level]
@@ -575,14 +537,7 @@ def test_options_of_counts_arrive(name: str, tmp_path: Path, capsys: pytest.Capt
     table.write_text("a,b,c\n" + "x,1,u\ny,0,v\n" * 30)
     PrivacyBudget(epsilon=9.0, delta=1e-3, ledger=ledger)
     required = next(iter(changes.values()))[0]
-    common = [
-        name,
-        str(table),
-        *([] if name == "table" else ["--column", "b"]),
-        *required,
-        "--confidence",
-        "0.8",
-    ]
+    common = [name, str(table), *([] if name == "table" else ["--column", "b"]), *required, "--confidence", "0.8"]
 
     def run(*more: str) -> dict[str, Any]:
         options = parsed(command, [*common, *more, "--json", str(target)])
@@ -612,9 +567,7 @@ def test_options_of_audits_arrive(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
 def test_options_of_studies_arrive(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     seen: dict[str, Any] = {}
     # Found on the class, the spy is given the study first.
-    monkeypatch.setattr(
-        "dpstats.simulation.study.Study.run", lambda study, *a, **k: spy(seen)(study, *a, **k)
-    )
+    monkeypatch.setattr("dpstats.simulation.study.Study.run", lambda study, *a, **k: spy(seen)(study, *a, **k))
     rows, page, target = (tmp_path / name for name in ("rows.db", "page.html", "out.json"))
     arguments = ["simulate", "mean-rate", "--grid", '{"n": [50], "d": [3]}', "--reps", "4", "--jobs", "2"]
     arguments += ["--out", str(rows), "--retry-failed", "--seed", "7", "--report", str(page)]

@@ -14,18 +14,10 @@ from tests.cli.commands import AGE, SPARSE, failed, json_of, refused
 
 PLANS = {
     "mean": (["--bounds", "0", "1"], "ClippedMean", "laplace"),
-    "adaptive": (
-        ["--method", "adaptive", "--bound", "9", "--std", "1", "--delta", "1e-6"],
-        "AdaptiveMean",
-        "gaussian",
-    ),
+    "adaptive": (["--method", "adaptive", "--bound", "9", "--std", "1", "--delta", "1e-6"], "AdaptiveMean", "gaussian"),
     "sparse-mean": (SPARSE, "SparseMean", "gaussian"),
     "identity-test": (["--mean", "0", "--level", "0.1"], "SpatialSignTest", "laplace"),  # of 5 columns
-    "regress": (
-        ["--outcome", "y", "--bounds", "0", "1", "y=0,1"],
-        "PrivateLinearRegression",
-        "gaussian",
-    ),
+    "regress": (["--outcome", "y", "--bounds", "0", "1", "y=0,1"], "PrivateLinearRegression", "gaussian"),
 }
 
 
@@ -87,9 +79,7 @@ def test_a_plan_says_whether_a_budget_could_pay(folder: Path, capsys: pytest.Cap
     assert captured.out.endswith("Budget b.db: it cannot pay\n") and "Requested (epsilon = 2," in captured.err
     assert main([*plan, "2", "--json"]) == 4
     found = json.loads(capsys.readouterr().out)["budget"]
-    assert (
-        found["can_pay"] is False and found["remaining_after"] is None and found["remaining"]["epsilon"] == 1
-    )
+    assert found["can_pay"] is False and found["remaining_after"] is None and found["remaining"]["epsilon"] == 1
     assert main(["budget", "show", "b.db", "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["charges"] == 0
 
@@ -120,10 +110,7 @@ def test_columns_are_named_as_in_a_release(folder: Path, capsys: pytest.CaptureF
     assert json_of(["plan", "quantile", "--rows", "400", "--columns", "age", "--bounds", "0", "9"], capsys)
     for given, message in (
         ([*named, "x", "x", *bounds], "--columns must name each column once, got x, x"),
-        (
-            ["plan", "quantile", "--rows", "9", "--columns", "a", "b", "--bounds", "0", "9"],
-            "must name 1 of them",
-        ),
+        (["plan", "quantile", "--rows", "9", "--columns", "a", "b", "--bounds", "0", "9"], "must name 1 of them"),
         ([*regress, *levels[:2], "--bounds", "else=0,9", "y=0,9"], "--bounds must name a column of --column"),
     ):
         assert message in refused(given, capsys)

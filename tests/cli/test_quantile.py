@@ -25,16 +25,12 @@ def test_a_median_by_default(table: Path, capsys: pytest.CaptureFixture[str]) ->
     assert row["low"] <= row["quantile"] <= row["high"]
 
 
-def test_several_quantiles_with_every_option(
-    table: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_several_quantiles_with_every_option(table: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     picture = tmp_path / "ages.png"
     arguments = ["quantile", str(table), *SEVERAL, "--step", "1", "--confidence", "0.8", "--seed", "3"]
     result = json_of([*arguments, "--coverage", "any", "--epsilon", "8", "--plot", str(picture)], capsys)
     assert picture.read_bytes()[:4] == b"\x89PNG"
-    assert (
-        result["privacy"]["simulated"] and result["confidence_level"] == 0.8 and result["coverage"] == "any"
-    )
+    assert result["privacy"]["simulated"] and result["confidence_level"] == 0.8 and result["coverage"] == "any"
     points = [row["quantile"] for row in result["quantiles"]]
     assert points == sorted(points) and all(x == round(x) for x in points)
     alone = json_of(["quantile", str(table), *SEVERAL, "--no-intervals"], capsys)

@@ -49,9 +49,7 @@ def near(record: dict[str, Any], truth: float) -> bool:
 def test_regress_prints_a_table(costs: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["regress", str(costs), *LINEAR]) == 0
     out = capsys.readouterr().out
-    assert (
-        "Private linear regression" in out and "epsilon = 1, delta = 1e-06" in out and "imulated" not in out
-    )
+    assert "Private linear regression" in out and "epsilon = 1, delta = 1e-06" in out and "imulated" not in out
     lines = [line.split()[0] for line in out.splitlines() if line]
     assert "Intercept" in lines and "age" in lines
     assert main(["regress", str(costs), *LOGISTIC]) == 0
@@ -88,15 +86,8 @@ def test_the_json_is_what_was_fitted(costs: Path, capsys: pytest.CaptureFixture[
     assert result["covariance"] == model.params_cov_.tolist() and result["condition"] == model.condition_
     assert (result["scale"], result["clipped_share"]) == (model.scale_, model.clipped_share_)
     test = model.f_test()
-    assert result["f_test"] == {
-        "statistic": test.statistic,
-        "pvalue": test.pvalue,
-        "df_num": 1,
-        "df_denom": 3998,
-    }
-    assert [stage["name"] for stage in result["plan"]["stages"]] == [
-        stage.name for stage in model.plan_.stages
-    ]
+    assert result["f_test"] == {"statistic": test.statistic, "pvalue": test.pvalue, "df_num": 1, "df_denom": 3998}
+    assert [stage["name"] for stage in result["plan"]["stages"]] == [stage.name for stage in model.plan_.stages]
     assert result["family"] == "linear" and not result["noise_only"]
     assert result["notes"] == [note.replace("random_state", "--seed") for note in model.summary(0.9).notes]
 
@@ -160,9 +151,7 @@ def test_without_an_intercept(epsilon: str, costs: Path, capsys: pytest.CaptureF
     assert len(result["covariance"]) == 1 and result["params"][0]["identified"]
 
 
-def test_a_formula_and_the_columns_it_means_are_one_model(
-    costs: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_formula_and_the_columns_it_means_are_one_model(costs: Path, capsys: pytest.CaptureFixture[str]) -> None:
     seeded = ["--seed", "1", "--epsilon", "4"]
     by_formula = json_of(["regress", str(costs), *FORMULA, *seeded], capsys)
     columns = ["--column", "plan", "--column", "age", "--outcome", "cost"]
@@ -191,9 +180,7 @@ def test_levels_are_compared_entry_by_entry(tmp_path: Path, capsys: pytest.Captu
     result = json_of([*arguments, "--levels", "plan=1,02,"], capsys)
     assert [record["name"] for record in result["params"][1:]] == ["plan[T.02]", "plan[T.]"]
     # Labels that are numbers are compared by value, so that 02 is 2. The empty entry is missing.
-    assert "codes.csv: Input X contains NaN or infinity" in failed(
-        [*arguments, "--levels", "plan=1,2"], capsys
-    )
+    assert "codes.csv: Input X contains NaN or infinity" in failed([*arguments, "--levels", "plan=1,2"], capsys)
 
 
 def test_a_ledger_is_charged_once(costs: Path, tmp_path: Path) -> None:
@@ -212,10 +199,7 @@ BAD = {
     "the outcome's bounds": (["--outcome", "cost", *AGE], "--bounds must have the outcome: cost=LO"),
     "no bounds": (["--outcome", "cost", "--column", "age", "--bounds", "cost=0,1"], "got none for 'age'"),
     "bounds reversed": ([*LINEAR[:5], "age=80,0", "cost=0,9"], "--bounds must be two numbers LO < HI"),
-    "bounds of nobody": (
-        [*LINEAR, "--bounds", "agee=0,1"],
-        "--bounds must name a column of --column or --outcome",
-    ),
+    "bounds of nobody": ([*LINEAR, "--bounds", "agee=0,1"], "--bounds must name a column of --column or --outcome"),
     "levels of nobody": (
         [*LINEAR, "--levels", "p=a,b"],
         "--levels must name a column of --column or --outcome, got 'p'",
@@ -231,31 +215,19 @@ BAD = {
     ),
     "no such column": ([*LINEAR, "--column", "x", "--bounds", "0", "1"], "--column and --outcome must name"),
     "a column twice": ([*LINEAR, "--column", "age"], "must name each column once"),
-    "text": (
-        [*LINEAR, "--column", "name", "--bounds", "0", "1"],
-        "an entry must be a number, true, false or missing",
-    ),
-    "text as outcome": (
-        ["--outcome", "name", *AGE, "--bounds", "name=0,1"],
-        "column 'name': an entry must be",
-    ),
+    "text": ([*LINEAR, "--column", "name", "--bounds", "0", "1"], "an entry must be a number, true, false or missing"),
+    "text as outcome": (["--outcome", "name", *AGE, "--bounds", "name=0,1"], "column 'name': an entry must be"),
     "counts for logistic": (
         ["--logistic", "--outcome", "cost", *AGE],
         "costs.csv: y must be 0 or 1 (or False and True) for every row",
     ),
     "bounds of an indicator": ([*LOGISTIC, "--bounds", "any=0,1"], "with --logistic"),
-    "a covariance": (
-        [*LOGISTIC, "--cov-type", "HC"],
-        "--cov-type must be given for linear regression by newton only",
-    ),
+    "a covariance": ([*LOGISTIC, "--cov-type", "HC"], "--cov-type must be given for linear regression by newton only"),
     "a covariance of moments": (
         [*LINEAR, "--cov-type", "HC", "--method", "sufficient"],
         "--cov-type must be given for linear regression by newton only, got sufficient",
     ),
-    "a method": (
-        [*LOGISTIC, "--method", "functional"],
-        "--method functional must not be given with --logistic",
-    ),
+    "a method": ([*LOGISTIC, "--method", "functional"], "--method functional must not be given with --logistic"),
     "two families": ([*LINEAR, "--counts", "--gamma"], "--counts must not be given with --gamma"),
     "a method of counts": (
         [*LINEAR, "--counts", "--method", "sufficient"],
@@ -271,10 +243,7 @@ BAD = {
     "seed and budget": ([*LINEAR, "--seed", "1", "--budget", "b"], "--seed must not be given with --budget"),
 }
 BAD_FORMULAS = {
-    "outcome": (
-        [*FORMULA, "--outcome", "cost"],
-        "--outcome must not be given with --formula. Give it in the formula",
-    ),
+    "outcome": ([*FORMULA, "--outcome", "cost"], "--outcome must not be given with --formula. Give it in the formula"),
     "column": ([*FORMULA, "--column", "age"], "--column must not be given with --formula"),
     "no intercept": ([*FORMULA, "--no-intercept"], "--no-intercept must not be given with --formula"),
     "bounds without names": ([*FORMULA, "--bounds", "0", "1"], "--bounds must name their columns"),
@@ -282,10 +251,7 @@ BAD_FORMULAS = {
     "no sense": (["--formula", "cost ~ age +", *BOUNDS], "formula must be like 'y ~ x + C(plan)'"),
     "no levels": (["--formula", "cost ~ C(plan)", *BOUNDS], "Declare --levels plan=A,B,..."),
     "no bounds": (["--formula", "cost ~ any", *BOUNDS], "bounds must have the (low, high) of 'any'"),
-    "a level": (
-        [*FORMULA[:-1], "plan=free,paid"],
-        "Input X contains NaN or infinity",
-    ),
+    "a level": ([*FORMULA[:-1], "plan=free,paid"], "Input X contains NaN or infinity"),
     "levels of no column": (
         [*FORMULA, "--levels", "town=a,b"],
         "--formula, --bounds and --levels must name columns of costs.csv",
@@ -308,20 +274,11 @@ PLAN = ["plan", "regress", "--rows", "4000"]
     ("arguments", "message"),
     [
         (["--outcome", "y", "--bounds", "0", "1", "y=0,1"], "--columns must be given: the number of columns"),
-        (
-            ["--columns", "2", *LINEAR[:2], *BOUNDS],
-            "--bounds must name each of the --columns (2) or none, got 1",
-        ),
+        (["--columns", "2", *LINEAR[:2], *BOUNDS], "--bounds must name each of the --columns (2) or none, got 1"),
         (["--columns", "2", *LINEAR[:2], *LEVELS], "--levels must have the names"),
-        (
-            ["--columns", "3", *FORMULA],
-            "--columns must not be given. By the other options there are 3 of them",
-        ),
+        (["--columns", "3", *FORMULA], "--columns must not be given. By the other options there are 3 of them"),
         (["--columns", "2", "--bounds", "0", "1"], "--outcome must be given, or --formula"),
-        (
-            ["--columns", "2", "--outcome", "y", "--bounds", "y=0,1"],
-            "--bounds must be given once, or once per",
-        ),
+        (["--columns", "2", "--outcome", "y", "--bounds", "y=0,1"], "--bounds must be given once, or once per"),
     ],
 )
 def test_plans_that_say_too_little_or_too_much(
@@ -341,28 +298,13 @@ def test_plans_of_formulas_and_of_columns(costs: Path, capsys: pytest.CaptureFix
 
 
 def test_a_plan_that_is_noise_only_says_so_once(capsys: pytest.CaptureFixture[str]) -> None:
-    few = [
-        "plan",
-        "regress",
-        "--rows",
-        "100",
-        "--columns",
-        "9",
-        "--outcome",
-        "y",
-        "--bounds",
-        "0",
-        "1",
-        "y=0,1",
-    ]
+    few = ["plan", "regress", "--rows", "100", "--columns", "9", "--outcome", "y", "--bounds", "0", "1", "y=0,1"]
     assert json_of(few, capsys)["noise_only"]
     assert main(few) == 0
     assert capsys.readouterr().out.count("warning: noise only") == 1
 
 
-def test_a_parquet_file_with_categories(
-    costs: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_parquet_file_with_categories(costs: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     target = tmp_path / "out.json"
     duckdb = pytest.importorskip("duckdb")
     parquet = costs.with_suffix(".parquet")
@@ -373,13 +315,9 @@ def test_a_parquet_file_with_categories(
     assert near(records["plan[T.NA]"], SLOPES["NA"])
 
 
-def test_weights_offsets_and_exposures_are_columns(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_weights_offsets_and_exposures_are_columns(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     rng = np.random.default_rng(5)
-    rows = people().assign(
-        w=rng.uniform(0, 2, 4000), o=rng.normal(size=4000), years=rng.uniform(0.5, 2, 4000)
-    )
+    rows = people().assign(w=rng.uniform(0, 2, 4000), o=rng.normal(size=4000), years=rng.uniform(0.5, 2, 4000))
     path = tmp_path / "rows.csv"
     rows.to_csv(path, index=False)
     further = ["--weights", "w", "--offset", "o"]
@@ -401,10 +339,7 @@ def test_weights_offsets_and_exposures_are_columns(
     assert rates["n_features"] == 1
     for words, message in (
         ([*LINEAR, "--weights", "w"], "--bounds must have the column of --weights"),
-        (
-            [*LINEAR, "years=0.5,2", "--exposure", "years"],
-            "--exposure must be given with --counts or --gamma",
-        ),
+        ([*LINEAR, "years=0.5,2", "--exposure", "years"], "--exposure must be given with --counts or --gamma"),
         ([*LINEAR, "--weights", "age"], "--weights must be another column"),
         ([*counts, "o=-3,3", "--offset", "o"], "--offset must not be given with --counts"),
     ):

@@ -144,9 +144,7 @@ def test_the_files_next_to_a_ledger_are_left_alone(
 
 
 @pytest.mark.parametrize("ledger", ["", ".", "/"])
-def test_a_ledger_without_a_name_is_refused(
-    ledger: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_ledger_without_a_name_is_refused(ledger: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     for words, label in (
         (["mean", "x.csv", "--column", "a", "--budget", ledger], "--budget"),
         (["budget", "show", ledger], "ledger"),

@@ -23,12 +23,7 @@ SAMPLES: dict[str, tuple[list[str], Any, int, int]] = {
         3,
         3,
     ),
-    "sparse-mean": (
-        ["--nonzero", "2", "--clip", "9", "--std", "1"],
-        SparseMean(n_nonzero=2, clip=9.0, std=1.0),
-        50,
-        2,
-    ),
+    "sparse-mean": (["--nonzero", "2", "--clip", "9", "--std", "1"], SparseMean(n_nonzero=2, clip=9.0, std=1.0), 50, 2),
     "proportion": ([], PrivateProportion(), 1, 1),
 }
 
@@ -49,9 +44,7 @@ def test_rows_for_an_error_are_the_fewest(name: str, capsys: pytest.CaptureFixtu
     assert out.startswith(f"{n:,} rows, for a root mean square error of") and "of the noise alone" not in out
 
 
-def test_rows_for_an_error_without_a_spread_are_of_the_noise(
-    folder: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_rows_for_an_error_without_a_spread_are_of_the_noise(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     arguments = ["plan", "samples", "mean", "--columns", "1", "--bounds", "0", "10"]
     assert main([*arguments, "--target-error", "0.01"]) == 0
     assert "of the noise alone: --spread counts the sampling error" in capsys.readouterr().out
@@ -103,9 +96,7 @@ def test_automatic_is_the_test_that_would_run(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     for test in (SpatialSignTest, RowDistanceTest):
-        monkeypatch.setattr(
-            test, "required_samples", lambda self, *given, **options: needed[type(self).__name__]
-        )
+        monkeypatch.setattr(test, "required_samples", lambda self, *given, **options: needed[type(self).__name__])
     found = json_of([*IDENTITY, "--columns", str(columns), "--distance", "0.1"], capsys)
     assert (found["estimator"], found["rows"]) == expected
 

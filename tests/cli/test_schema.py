@@ -48,8 +48,7 @@ def errors(found: Any, schema: dict[str, Any], at: str = "") -> list[str]:
     if "type" in schema:
         names = schema["type"] if isinstance(schema["type"], list) else [schema["type"]]
         fits = any(
-            isinstance(found, KINDS[name]) and (name == "boolean" or not isinstance(found, bool))
-            for name in names
+            isinstance(found, KINDS[name]) and (name == "boolean" or not isinstance(found, bool)) for name in names
         )
         wrong += [] if fits else [f"{at} is no {names}"]
     if "const" in schema and found != schema["const"]:
@@ -63,9 +62,7 @@ def errors(found: Any, schema: dict[str, Any], at: str = "") -> list[str]:
         for name, each in schema.get("properties", {}).items():
             wrong += errors(found[name], each, f"{at}/{name}") if name in found else []
     if isinstance(found, list) and "items" in schema:
-        wrong += [
-            one for place, item in enumerate(found) for one in errors(item, schema["items"], f"{at}/{place}")
-        ]
+        wrong += [one for place, item in enumerate(found) for one in errors(item, schema["items"], f"{at}/{place}")]
     if "anyOf" in schema and all(errors(found, each) for each in schema["anyOf"]):
         wrong.append(f"{at} fits none")
     for each in schema.get("allOf", []):
@@ -97,9 +94,7 @@ def test_every_command_fits_the_schema(name: str, tmp_path: Path, capsys: pytest
     # A field that is missing, or of another type, would be noticed.
     for field in COMMANDS.get(found["command"], ()):
         assert errors({key: value for key, value in found.items() if key != field}, json_schema())
-        assert errors(
-            copy.copy(found) | {field: {"x": 1} if isinstance(found[field], list) else [1]}, json_schema()
-        )
+        assert errors(copy.copy(found) | {field: {"x": 1} if isinstance(found[field], list) else [1]}, json_schema())
 
 
 def test_keys_are_shown_with_what_was_released(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -31,10 +31,7 @@ def test_simulate_prints_writes_and_resumes(tmp_path: Path, capsys: pytest.Captu
     assert captured.err == ""  # no bar in a log
     written = json.loads(target.read_text())
     assert written["simulated"] and written["seed"] == "5" and len(written["cells"]) == 3
-    assert {finding["finding"] for finding in written["findings"]} == {
-        "Constants of the formula",
-        "Rate in n",
-    }
+    assert {finding["finding"] for finding in written["findings"]} == {"Constants of the formula", "Rate in n"}
     assert "Risk of the clipped mean" in page.read_text()
     assert all(found["finding"] in page.read_text() for found in json.loads(target.read_text())["findings"])
     # A second time nothing is run, and two processes print what one does.

@@ -40,10 +40,7 @@ def test_sparse_mean_errors(signals: Path, tmp_path: Path, capsys: pytest.Captur
     words.write_text("name\nsecret\n")
     for arguments, message in (
         ([str(words), *SPARSE], "words.csv, column 'name': an entry must be a number"),
-        (
-            [str(signals), *SPARSE, "--nonzero", "31"],
-            "--nonzero must be an integer at least 1 and at most 30",
-        ),
+        ([str(signals), *SPARSE, "--nonzero", "31"], "--nonzero must be an integer at least 1 and at most 30"),
         ([str(signals), *SPARSE, "--clip", "0"], "clip must be"),
         ([str(signals), *SPARSE, "--std", "-1"], "std must be"),
         ([str(signals), *SPARSE, "--max-signal", "-1"], "--max-signal must be"),

@@ -19,9 +19,7 @@ JOIN = "SELECT COUNT(*) FROM visit JOIN clinic ON visit.clinic = clinic.id"
 @pytest.fixture
 def files(folder: Path) -> list[str]:
     visits = pd.DataFrame({"person": [i % 40 for i in range(400)], "clinic": [i % 7 for i in range(400)]})
-    visits.assign(kind=["new" if i % 3 else "old" for i in range(400)], cost=7.5).to_csv(
-        "visit.csv", index=False
-    )
+    visits.assign(kind=["new" if i % 3 else "old" for i in range(400)], cost=7.5).to_csv("visit.csv", index=False)
     pd.DataFrame({"id": range(7)}).to_csv("clinic.csv", index=False)
     return ["--table", "visit=visit.csv", "--table", "clinic=clinic.csv"]
 
@@ -51,17 +49,13 @@ def test_options_arrive(files: list[str], capsys: pytest.CaptureFixture[str]) ->
     declared = ["--levels", "visit.kind=new,old,none", "--bounds", "visit.cost=0,10", "--confidence", "0.9"]
     declared += ["--type", "visit.cost=DOUBLE"]
     found = json_of(["sql", *groups, *declared], capsys)
-    assert [cell["kind"] for cell in found["cells"]] == ["new", "old", "none"] and found[
-        "confidence_level"
-    ] == 0.9
+    assert [cell["kind"] for cell in found["cells"]] == ["new", "old", "none"] and found["confidence_level"] == 0.9
     assert abs(found["cells"][0]["mean_cost"] - 7.5) < 0.5
     ages = ["SELECT clinic, COUNT(*) FROM visit GROUP BY clinic", *files, "--seed", "1"]
     ages += ["--type", "visit.clinic=BIGINT", "--bins"]
     found = json_of(["sql", *ages, "visit.clinic=0,3,7"], capsys)
     assert [cell["clinic"] for cell in found["cells"]] == ["[0, 3)", "[3, 7]"]
-    assert "--type must be NAME.COLUMN=TYPE" in refused(
-        ["sql", *ages, "visit.clinic=0,3", "--type", "x"], capsys
-    )
+    assert "--type must be NAME.COLUMN=TYPE" in refused(["sql", *ages, "visit.clinic=0,3", "--type", "x"], capsys)
     assert "--bins must have numbers or dates" in refused(["sql", *ages, "visit.clinic=0,x"], capsys)
     Path("day.csv").write_text("day\n2023-01-05\n2023-02-05\n2024-02-05\n")
     days = ["SELECT COUNT(*) FROM v GROUP BY DATE_TRUNC('month', day)", "--table", "v=day.csv"]
@@ -71,18 +65,7 @@ def test_options_arrive(files: list[str], capsys: pytest.CaptureFixture[str]) ->
     days[0] = "SELECT COUNT(*) FROM v GROUP BY day"
     found = json_of(["sql", *days, "--levels", "v.day=2023-02-05,2023-01-05"], capsys)
     assert [cell["day"] for cell in found["cells"]] == ["2023-02-05", "2023-01-05"]
-    persons = [
-        "--public",
-        "clinic",
-        "--unit",
-        "person",
-        "--unit-limit",
-        "16",
-        "--seed",
-        "2",
-        "--epsilon",
-        "5",
-    ]
+    persons = ["--public", "clinic", "--unit", "person", "--unit-limit", "16", "--seed", "2", "--epsilon", "5"]
     found = json_of(["sql", JOIN, *files, *persons], capsys)
     assert found["privacy"]["unit"] == "person" and found["thresholds"][0] <= 16
     found = json_of(["sql", JOIN, *files, *persons, "--truncation", "race"], capsys)
@@ -93,21 +76,9 @@ def test_options_arrive(files: list[str], capsys: pytest.CaptureFixture[str]) ->
     assert private["privacy"]["delta"] == 1e-6 and "low" not in private["cells"][0]
 
 
-def test_several_aggregates_are_a_table_and_json(
-    files: list[str], capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_several_aggregates_are_a_table_and_json(files: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     query = "SELECT kind, COUNT(*), SUM(cost) AS total, AVG(cost) FROM visit GROUP BY kind"
-    command = [
-        "sql",
-        query,
-        *files,
-        "--seed",
-        "1",
-        "--levels",
-        "visit.kind=new,old",
-        "--type",
-        "visit.cost=DOUBLE",
-    ]
+    command = ["sql", query, *files, "--seed", "1", "--levels", "visit.kind=new,old", "--type", "visit.cost=DOUBLE"]
     command += ["--bounds", "visit.cost=0,10", "--epsilon", "3"]
     found = json_of(command, capsys)
     assert [cell["kind"] for cell in found["cells"]] == ["new", "old"] and len(found["plan"]["stages"]) == 1
@@ -120,9 +91,7 @@ def test_several_aggregates_are_a_table_and_json(
     assert "mean_cost: new" in out and "each aggregate in these data" in out
 
 
-def test_a_database_is_read_and_a_ledger_charged(
-    files: list[str], capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_database_is_read_and_a_ledger_charged(files: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     with duckdb.connect("all.duckdb") as connection:
         connection.execute("CREATE TABLE visit AS SELECT * FROM read_csv('visit.csv')")
         connection.execute("CREATE TABLE clinic AS SELECT * FROM read_csv('clinic.csv')")
@@ -149,15 +118,11 @@ def test_a_database_of_postgres_is_read_by_its_address(
     assert "postgresql:///postgres: SELECT COUNT(*)" in " ".join(shown.split()) and "secret" not in shown
 
 
-def test_what_it_would_release_is_explained_at_no_cost(
-    files: list[str], capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_what_it_would_release_is_explained_at_no_cost(files: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["sql", JOIN, *files, "--explain", "--budget", "b.db"]) == 0
     out = capsys.readouterr().out
     assert "max(mf(visit.clinic, k), mf(clinic.id, k))" in out and "smooth sensitivity" in out
-    assert "must not have the column" in refused(
-        ["sql", "SELECT kind FROM visit", *files, "--budget", "b.db"], capsys
-    )
+    assert "must not have the column" in refused(["sql", "SELECT kind FROM visit", *files, "--budget", "b.db"], capsys)
 
 
 @pytest.mark.parametrize(
@@ -167,25 +132,16 @@ def test_what_it_would_release_is_explained_at_no_cost(
         ([JOIN, "--table", "a=x.csv", "--table", "a=y.csv"], "each name once"),
         ([JOIN, "--database", "nowhere.duckdb"], "--database must be a file"),
         ([JOIN, "--database", "people.csv"], "--database must be a DuckDB database"),
-        (
-            [JOIN + " LIMIT 0", "--table", "visit=visit.csv", "--table", "clinic=clinic.csv"],
-            "must not have LIMIT",
-        ),
+        ([JOIN + " LIMIT 0", "--table", "visit=visit.csv", "--table", "clinic=clinic.csv"], "must not have LIMIT"),
         ([JOIN, "--table", "visit=visit.csv", "--bounds", "0,1"], "--bounds must be"),
         ([JOIN, "--table", "visit=visit.csv", "--unit", "a", "--unit", "b.c"], "--unit must be one column"),
-        (
-            [JOIN, "--table", "visit=visit.csv", "--type", "visit.cost=NUMBER"],
-            "--type visit.cost must be one of",
-        ),
+        ([JOIN, "--table", "visit=visit.csv", "--type", "visit.cost=NUMBER"], "--type visit.cost must be one of"),
         (
             ["SELECT COUNT(*) FROM visit", "--table", "visit=visit.csv", "--unit", "nothing"],
             "(--unit 'items.order->orders.id')",
         ),
         ([JOIN, "--table", "visit=visit.csv", "--key", "id"], "--key must be NAME.COLUMN, each table once"),
-        (
-            [JOIN, "--table", "visit=visit.csv", "--key", "visit.clinic"],
-            "--key visit must be a column without",
-        ),
+        ([JOIN, "--table", "visit=visit.csv", "--key", "visit.clinic"], "--key visit must be a column without"),
         ([JOIN, "--table", "visit=visit.csv", "--seed", "1", "--budget", "b.db"], "must not be given with"),
     ],
 )
@@ -195,9 +151,7 @@ def test_bad_calls_are_one_line(
     assert message in refused(["sql", *arguments], capsys)
 
 
-def test_a_file_that_is_not_there_has_the_status_of_data(
-    files: list[str], capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_file_that_is_not_there_has_the_status_of_data(files: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     assert "nowhere.csv cannot be read" in refused(["sql", JOIN, "--table", "a=nowhere.csv"], capsys, 3)
 
 
@@ -220,12 +174,8 @@ def test_a_plan_of_a_query(files: list[str], capsys: pytest.CaptureFixture[str])
     assert "it cannot pay" in capsys.readouterr().out
 
 
-def test_values_that_are_not_declared_are_discovered(
-    files: list[str], capsys: pytest.CaptureFixture[str]
-) -> None:
-    Path("visit.csv").write_text(
-        "kind,day\n" + "new,2023-01-05\nold,2024-02-05\n,2024-02-05\n" * 90 + "rare,\n"
-    )
+def test_values_that_are_not_declared_are_discovered(files: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    Path("visit.csv").write_text("kind,day\n" + "new,2023-01-05\nold,2024-02-05\n,2024-02-05\n" * 90 + "rare,\n")
     query = "SELECT kind, COUNT(*) FROM visit GROUP BY kind"
     command = ["sql", query, *files, "--levels", "visit.kind=discover", "--delta", "1e-6", "--seed", "3"]
     found = json_of(command, capsys)
@@ -263,23 +213,7 @@ def test_a_discovery_that_is_refused_costs_nothing(
 def test_a_unit_by_a_path(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     Path("orders.csv").write_text("id,customer\n" + "".join(f"o{i},c{i % 9}\n" for i in range(90)))
     Path("items.csv").write_text("order_id\n" + "".join(f"o{i % 90}\n" for i in range(900)))
-    given = [
-        "sql",
-        "SELECT COUNT(*) FROM items",
-        "--table",
-        "orders=orders.csv",
-        "--table",
-        "items=items.csv",
-    ]
-    paths = [
-        "--unit",
-        "orders.customer",
-        "--unit",
-        "items.order_id->orders.id",
-        "--seed",
-        "1",
-        "--epsilon",
-        "50",
-    ]
+    given = ["sql", "SELECT COUNT(*) FROM items", "--table", "orders=orders.csv", "--table", "items=items.csv"]
+    paths = ["--unit", "orders.customer", "--unit", "items.order_id->orders.id", "--seed", "1", "--epsilon", "50"]
     found = json_of([*given, *paths], capsys)
     assert abs(found["cells"][0]["count"] - 900) < 30 and found["privacy"]["unit"] == "unit"

@@ -45,16 +45,7 @@ def file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return path
 
 
-COLUMNS = [
-    "--column",
-    "x",
-    "--column",
-    "y",
-    "--link",
-    "fisher",
-    "--function",
-    "functions_of_mine:correlation",
-]
+COLUMNS = ["--column", "x", "--column", "y", "--link", "fisher", "--function", "functions_of_mine:correlation"]
 
 
 def test_it_prints_what_a_fit_says(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -93,10 +84,7 @@ def test_a_plan_reads_no_data(file: Path, capsys: pytest.CaptureFixture[str]) ->
         (["--function", "no_such_module:f"], "the module 'no_such_module' cannot be imported"),
         (["--function", "functions_of_mine:nothing"], "got 'nothing'"),
         (["--function", "functions_of_mine:seen"], "got 'seen'"),
-        (
-            ["--function", "functions_of_mine:slope", "--outcome", "y"],
-            "--column must be given beside --outcome",
-        ),
+        (["--function", "functions_of_mine:slope", "--outcome", "y"], "--column must be given beside --outcome"),
         ([*COLUMNS, "--unit", "x"], "must name different columns"),
         ([*COLUMNS, "--bounds", "1", "0"], "bounds"),
         ([*COLUMNS, "--epsilon", "0.001"], "n_samples must be at least 960,000"),

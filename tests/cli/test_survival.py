@@ -35,14 +35,7 @@ def file(tmp_path: Path) -> Path:
 
 
 def test_it_prints_what_a_fit_says(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    options = {
-        "horizon": 52,
-        "bins": 13,
-        "time": "week",
-        "event": "arrest",
-        "by": "arm",
-        "groups": ["old", "new"],
-    }
+    options = {"horizon": 52, "bins": 13, "time": "week", "event": "arrest", "by": "arm", "groups": ["old", "new"]}
     model = PrivateSurvival(**options, random_state=1).fit(FRAME)
     assert main(["survival", str(file), *BY, "--seed", "1"]) == 0
     printed = capsys.readouterr().out
@@ -57,9 +50,7 @@ def test_it_prints_what_a_fit_says(file: Path, capsys: pytest.CaptureFixture[str
     assert [row["low"] for row in result["life_table"]] == expected["low"].tolist()
 
 
-def test_units_discrete_times_and_pictures(
-    file: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_units_discrete_times_and_pictures(file: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     picture = tmp_path / "curve.png"
     more = ["--unit", "person", "--discrete", "--seed", "1", "--plot", str(picture)]
     assert main(["survival", str(file), *ASKED, *more]) == 0
@@ -70,9 +61,7 @@ def test_declared_edges_with_events_at_time_zero(file: Path, capsys: pytest.Capt
     times = ["survival", str(file), *ASKED[:4], "--seed", "1"]
     edges = [0, *range(4, 53, 4)]
     result = json_of([*times, "--edges", ",".join(map(str, edges)), "--discrete"], capsys)
-    model = PrivateSurvival(edges=edges, discrete=True, time="week", event="arrest", random_state=1).fit(
-        FRAME
-    )
+    model = PrivateSurvival(edges=edges, discrete=True, time="week", event="arrest", random_state=1).fit(FRAME)
     assert [row["survival"] for row in result["life_table"]] == model.life_table()["survival"].tolist()
     assert [row["end"] for row in result["life_table"]] == edges
     assert "--edges must be increasing times" in failed([*times, "--edges", "4,x"], capsys)
@@ -81,10 +70,7 @@ def test_declared_edges_with_events_at_time_zero(file: Path, capsys: pytest.Capt
 
 
 VALUES = {
-    "words": (
-        ("left", "relapse", "death, other"),
-        ["--censored", "left", "--cause", 'relapse,"death, other"'],
-    ),
+    "words": (("left", "relapse", "death, other"), ["--censored", "left", "--cause", 'relapse,"death, other"']),
     "two options": ((2, 1, 7), ["--censored", "2", "--cause", "1", "--cause", "7.0"]),
     "one cause": ((9, 3, 3), ["--censored", "9", "--cause", "3"]),
     "truth values": ((True, False, False), ["--censored", "true", "--cause", "false"]),
@@ -174,14 +160,7 @@ def test_medians_and_restricted_means_are_told_apart(file: Path, capsys: pytest.
     options = ["--epsilon", "1e6", "--seed", "1"]
     result = json_of(["survival", str(file), *BY, *options], capsys)
     model = PrivateSurvival(
-        horizon=52,
-        bins=13,
-        time="week",
-        event="arrest",
-        by="arm",
-        groups=["old", "new"],
-        epsilon=1e6,
-        random_state=1,
+        horizon=52, bins=13, time="week", event="arrest", by="arm", groups=["old", "new"], epsilon=1e6, random_state=1
     ).fit(FRAME)
     for name, found in (("medians", model.median()), ("restricted_means", model.rmst())):
         assert [row["estimate"] for row in result[name]] == pytest.approx(

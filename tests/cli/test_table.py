@@ -61,9 +61,7 @@ def test_the_empty_level_means_a_missing_entry(folder: Path, capsys: pytest.Capt
 
 def test_rows_at_other_levels(people: str, capsys: pytest.CaptureFixture[str]) -> None:
     few = ["--levels", "plan=free,gold", "--levels", "well=1,0"]
-    assert "declared levels only" in refused(
-        ["table", people, *few, "--unknown", "error", "--budget", "b.db"], capsys
-    )
+    assert "declared levels only" in refused(["table", people, *few, "--unknown", "error", "--budget", "b.db"], capsys)
     found = json_of(["table", people, *few, "--epsilon", "60"], capsys)
     assert found["dropped"] == (pd.read_csv(people)["plan"] == "paid").sum()
 

@@ -56,11 +56,7 @@ def broken(*arguments: object, **options: object) -> None:
     ],
 )
 def test_a_failure_after_the_release_loses_nothing(
-    where: str,
-    reported: bool,
-    folder: Path,
-    capsys: pytest.CaptureFixture[str],
-    monkeypatch: pytest.MonkeyPatch,
+    where: str, reported: bool, folder: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with monkeypatch.context() as patch:
         patch.setattr(where, broken)
@@ -89,19 +85,7 @@ def test_a_failure_after_the_release_loses_nothing(
 
 
 RELEASES = {
-    "sparse-mean": [
-        "--column",
-        "age",
-        "--column",
-        "b",
-        "--nonzero",
-        "1",
-        "--clip",
-        "60",
-        "--std",
-        "10",
-        "--split",
-    ],
+    "sparse-mean": ["--column", "age", "--column", "b", "--nonzero", "1", "--clip", "60", "--std", "10", "--split"],
     "group-means": ["--column", "age", "--by", "name", "--groups", "secret,b", "--bounds", "0", "100"],
     "proportion": ["--column", "name=secret"],
     "table": ["--levels", "name=secret,b"],
@@ -177,16 +161,11 @@ def test_no_status_of_a_failure_after_the_charge_means_that_nothing_was_charged(
     assert ("4711" in said) == (kind is InvalidParameter)
 
 
-def test_nothing_is_charged_where_nothing_can_be_kept(
-    folder: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_nothing_is_charged_where_nothing_can_be_kept(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     results_path(Path("b.db")).mkdir()
     capsys.readouterr()
     assert main(MEAN) == 6
-    assert (
-        "b.db.results: results cannot be stored next to the ledger (Is a directory)"
-        in capsys.readouterr().err
-    )
+    assert "b.db.results: results cannot be stored next to the ledger (Is a directory)" in capsys.readouterr().err
     assert charges() == 0
     results_path(Path("b.db")).rmdir()
     assert "the results next to the ledger and --json must be different files" in refused(

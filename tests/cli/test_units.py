@@ -23,16 +23,7 @@ COMMANDS = {
     "bounds": ["--column", "visits", "--epsilon", "9"],
     "sparse-mean": ["--column", "visits", "--column", "more", "--nonzero", "1", "--clip", "9", "--std", "3"],
     "identity-test": ["--column", "visits", "--mean", "4"],
-    "regress": [
-        "--column",
-        "visits",
-        "--outcome",
-        "more",
-        "--bounds",
-        "visits=0,10",
-        "--bounds",
-        "more=0,10",
-    ],
+    "regress": ["--column", "visits", "--outcome", "more", "--bounds", "visits=0,10", "--bounds", "more=0,10"],
     "regress by formula": ["--formula", "more ~ C(plan)", "--bounds", "more=0,10", "--levels", "plan=a,b"],
     "regress of 0 and 1": ["--logistic", "--column", "visits", "--outcome", "old", "--bounds", "visits=0,10"],
 }
@@ -76,33 +67,18 @@ def test_the_guarantee_is_for_a_unit(command: str, file: Path, capsys: pytest.Ca
 
 def test_what_is_kept(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
     some = json_of(
-        [
-            "proportion",
-            str(file),
-            "--column",
-            "visits=8",
-            "--unit",
-            "person",
-            "--epsilon",
-            "100",
-            "--seed",
-            "1",
-        ],
-        capsys,
+        ["proportion", str(file), "--column", "visits=8", "--unit", "person", "--epsilon", "100", "--seed", "1"], capsys
     )
     any_visits = pd.read_csv(file).groupby("person")["visits"].agg(lambda x: (x == 8).any()).sum()
     assert some["count"] == pytest.approx(any_visits, abs=1)
     share = json_of(
-        ["table", str(file), "--levels", "plan=a,b", "--unit", "person", "--epsilon", "100", "--seed", "1"],
-        capsys,
+        ["table", str(file), "--levels", "plan=a,b", "--unit", "person", "--epsilon", "100", "--seed", "1"], capsys
     )
     assert "150" in json.dumps(share)
 
 
 @commands
-def test_a_unit_is_another_column_and_there(
-    command: str, file: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_unit_is_another_column_and_there(command: str, file: Path, capsys: pytest.CaptureFixture[str]) -> None:
     words = [command.split()[0], str(file), *COMMANDS[command]]
     taken = "plan" if command in ("table", "proportion", "regress by formula") else "visits"
     assert main([*words, "--unit", taken]) == 2

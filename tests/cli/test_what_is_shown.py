@@ -19,42 +19,21 @@ QUERY = "SELECT COUNT(*) FROM t WHERE a = 'x'"
 CHARGES: dict[str, tuple[list[str], list[str]]] = {
     "mean": (["--column", "b", "--column", "a", "--bounds", "0", "1"], ["b, a"]),
     "bounds": (["--column", "b", "--column", "a", "--epsilon", "9"], ["b, a"]),
-    "sparse-mean": (
-        ["--column", "b", "--column", "a", "--nonzero", "1", "--clip", "6", "--std", "1"],
-        ["b, a"],
-    ),
+    "sparse-mean": (["--column", "b", "--column", "a", "--nonzero", "1", "--clip", "6", "--std", "1"], ["b, a"]),
     "group-means": (["--column", "a", "--by", "g", "--groups", "u,v", "--bounds", "0", "1"], ["a", "g"]),
     "proportion": (["--column", "b"], ["b"]),
     "table": (["--levels", "h=u,v", "--levels", "g=u,v"], ["h, g"]),
-    "survival": (
-        ["--time", "a", "--event", "b", "--horizon", "1", "--by", "g", "--groups", "u,v"],
-        ["a, b, g"],
-    ),
+    "survival": (["--time", "a", "--event", "b", "--horizon", "1", "--by", "g", "--groups", "u,v"], ["a, b, g"]),
     "histogram": (["--column", "g", "--categories", "u,v"], ["g"]),
     "quantile": (["--column", "a", "--quantile", "0.5", "--bounds", "0", "1", "--no-intervals"], ["a"]),
     "regress": (["--column", "a", "--outcome", "b", "--bounds", "0", "1", "b=0,1"], ["a", "b"]),
     "statistic": (
-        [
-            "--function",
-            "numpy:std",
-            "--column",
-            "a",
-            "--blocks",
-            "60",
-            "--bias",
-            "none",
-            "--bounds",
-            "0",
-            "1",
-        ],
+        ["--function", "numpy:std", "--column", "a", "--blocks", "60", "--bias", "none", "--bounds", "0", "1"],
         ["a"],
     ),
     "identity-test": (["--column", "b", "--mean", "0", "--test", "spatial-sign"], ["b"]),
     "ks": (["--column", "a", "--by", "g", "--groups", "u,v"], ["a", "g"]),
-    "conformal": (
-        ["--column", "a", "--prediction", "b", "--score-bounds", "9", "--training", "public"],
-        ["a", "b"],
-    ),
+    "conformal": (["--column", "a", "--prediction", "b", "--score-bounds", "9", "--training", "public"], ["a", "b"]),
     "sql": ([QUERY, "--table", "t=x.csv"], [QUERY]),
 }
 
@@ -71,9 +50,7 @@ def ledger(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
 
 
 def test_every_charge_says_what_it_was_for(ledger: str, capsys: pytest.CaptureFixture[str]) -> None:
-    charging = {
-        words[0] for words in COMMANDS if any(a.dest == "label" for a in command_parser(words)._actions)
-    }
+    charging = {words[0] for words in COMMANDS if any(a.dest == "label" for a in command_parser(words)._actions)}
     assert charging == CHARGES.keys()
     wanted = []
     for number, (name, (arguments, words)) in enumerate(CHARGES.items()):
@@ -91,9 +68,7 @@ def test_every_charge_says_what_it_was_for(ledger: str, capsys: pytest.CaptureFi
     assert times == sorted(times)
 
 
-def test_results_are_shown_in_the_order_of_their_release(
-    ledger: str, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_results_are_shown_in_the_order_of_their_release(ledger: str, capsys: pytest.CaptureFixture[str]) -> None:
     results = KeptResults(Path(ledger))
     results.check()
     for label in ("zebra", "ant", "mole"):

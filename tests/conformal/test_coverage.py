@@ -58,9 +58,7 @@ def test_no_bag_is_covered_less_than_the_theorem_says(points: int, epsilon: floa
                 assert covered(bag, points, rank, epsilon) >= bound - 1e-12
                 # The target of a group may be half a row higher, and beyond its rows.
                 assert covered(bag, points, rank + 0.5, epsilon, group=True) >= bound - 1e-12
-                assert (
-                    covered(bag, points, rank + n, epsilon, group=True) >= (n + 1 - price) / (n + 1) - 1e-12
-                )
+                assert covered(bag, points, rank + n, epsilon, group=True) >= (n + 1 - price) / (n + 1) - 1e-12
 
 
 def test_the_price_is_nearly_the_least() -> None:

@@ -206,9 +206,7 @@ def test_missing_entries_are_the_models_affair() -> None:
 def test_a_private_model_tells_its_guarantee() -> None:
     X, y = linear(3000)
     budget = PrivacyBudget(1.0)
-    model = PrivateLinearRegression(x_bounds=(-4, 4), y_bounds=(-15, 15), random_state=0).fit(
-        X[:2000], y[:2000]
-    )
+    model = PrivateLinearRegression(x_bounds=(-4, 4), y_bounds=(-15, 15), random_state=0).fit(X[:2000], y[:2000])
     made = PrivateConformalRegressor(model, score_bounds=50, training="private", budget=budget)
     made.fit(X[2000:], y[2000:])
     assert "(epsilon = 1, delta = 1e-06)" in str(made.summary()) and budget.spent.epsilon == 1.0
@@ -220,9 +218,7 @@ def test_a_private_model_tells_its_guarantee() -> None:
 
 def test_unprotected_training_is_said_everywhere() -> None:
     X, y = linear(500)
-    made = PrivateConformalRegressor(Zero(), score_bounds=50, training="unprotected", random_state=0).fit(
-        X, y
-    )
+    made = PrivateConformalRegressor(Zero(), score_bounds=50, training="unprotected", random_state=0).fit(X, y)
     for text in (str(made.summary()), str(made.plan_), made.methods_text(), str(made.receipt().content)):
         assert "unprotected" in text
 

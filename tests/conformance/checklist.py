@@ -95,9 +95,7 @@ def items(path: str) -> Iterator[Item]:
 def listed(things: list[Any]) -> str:
     """Return the first of some names, and how many there are."""
     names = [getattr(thing, "name", thing) for thing in things]
-    return (
-        f"{names[0]!r}" + (f" and {len(names) - 1} more" if len(names) > 1 else "") if names else "none yet"
-    )
+    return f"{names[0]!r}" + (f" and {len(names) - 1} more" if len(names) > 1 else "") if names else "none yet"
 
 
 def main(arguments: list[str]) -> int:

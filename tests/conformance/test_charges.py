@@ -136,9 +136,7 @@ def near(place: Place) -> list[Entry]:
     of_class = [entry for entry in ENTRIES if owner in {base.__name__ for base in entry.covers.__mro__}]
     others = [] if of_class else list(ENTRIES)
     # What releases beside the fit is looked at first, then each class once.
-    by_class = {
-        (entry.covers, entry.method): entry for entry in reversed([*of_class, *others]) if entry.public
-    }
+    by_class = {(entry.covers, entry.method): entry for entry in reversed([*of_class, *others]) if entry.public}
     return sorted(by_class.values(), key=lambda entry: entry.method == "fit")
 
 
@@ -175,8 +173,7 @@ def lines_of_the_count() -> frozenset[tuple[str, str, int]]:
 def is_the_count(place: Place) -> bool:
     """Return whether a place is the count of complete rows before a release."""
     return any(
-        (module, name) == place[:2] and place.first <= line <= place.last
-        for module, name, line in lines_of_the_count()
+        (module, name) == place[:2] and place.first <= line <= place.last for module, name, line in lines_of_the_count()
     )
 
 
@@ -223,9 +220,7 @@ def test_a_second_session_of_a_method_would_be_noticed() -> None:
 
 # What releases by fitting: `predict` of a test, of other rows.
 
-TESTS = {
-    type(entry.estimator): entry for entry in settings(ENTRIES) if isinstance(entry.estimator, PrivateTest)
-}
+TESTS = {type(entry.estimator): entry for entry in settings(ENTRIES) if isinstance(entry.estimator, PrivateTest)}
 
 
 def fitting() -> set[str]:

@@ -17,15 +17,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from registry import (
-    adaptive_mean,
-    clipped_mean,
-    groups,
-    regression,
-    regression_simple,
-    sparse_mean,
-    variance,
-)
+from registry import adaptive_mean, clipped_mean, groups, regression, regression_simple, sparse_mean, variance
 from registry.search import Search
 
 from dpstats.auditing.movement import measure_change, stated_sensitivity
@@ -91,9 +83,7 @@ def test_all_pairs_of_rows_move_totals_by_no_more_than_declared(kind: Any, bits:
     nothing = {name: np.zeros(2, dtype=np.int64) for name in rows[0]}
     datasets = [nothing]
     for row, group in itertools.product(rows, range(2)):
-        datasets.append(
-            {name: np.eye(2, dtype=np.int64)[group] * int(value[0, 0]) for name, value in row.items()}
-        )
+        datasets.append({name: np.eye(2, dtype=np.int64)[group] * int(value[0, 0]) for name, value in row.items()})
     most = max(measure_change(stage, first, second) for first, second in itertools.combinations(datasets, 2))
     assert most <= stated_sensitivity(stage)
     assert float(most / stated_sensitivity(stage)) ** (0.5 if stage.noise == "gaussian" else 1) > 0.9
@@ -113,9 +103,7 @@ def test_all_pairs_of_units_move_totals_by_no_more_than_declared(rows: int, bits
 
 
 @pytest.mark.parametrize("bits", [20, 26])
-def test_the_distance_of_columns_is_never_below_the_exact_one(
-    bits: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_distance_of_columns_is_never_below_the_exact_one(bits: int, monkeypatch: pytest.MonkeyPatch) -> None:
     # Products of 2 x 26 bits leave none for the sum of many, so that floating point rounds it.
     monkeypatch.setattr(gaussian_release, "FRACTION_BITS", bits)
     monkeypatch.setattr(gaussian_release, "_BLOCK", 40)  # of four queries
@@ -127,8 +115,7 @@ def test_the_distance_of_columns_is_never_below_the_exact_one(
             queries = _Queries(steps * 2.0**-bits)
             columns = [[int(k) for k in column] for column in steps.T]
             exact = max(
-                sum((a - b) ** 2 for a, b in zip(*pair, strict=True))
-                for pair in itertools.combinations(columns, 2)
+                sum((a - b) ** 2 for a, b in zip(*pair, strict=True)) for pair in itertools.combinations(columns, 2)
             )
             found = gaussian_release.squared_column_distance(queries)
             assert exact <= found <= exact * (1 + 1e-9) + 1

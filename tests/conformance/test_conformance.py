@@ -129,9 +129,7 @@ def test_sensitivity_is_never_exceeded_and_attained(entry: Entry) -> None:
     assert entry.unattained.keys() <= worst.keys() and bool(entry.unattained) == bool(entry.unattained_reason)
     for name, ratio in worst.items():
         if name in entry.unattained:
-            assert entry.unattained[name] <= ratio < ATTAINED, (
-                f"{name}: {ratio}, so {entry.unattained_reason}?"
-            )
+            assert entry.unattained[name] <= ratio < ATTAINED, f"{name}: {ratio}, so {entry.unattained_reason}?"
         else:
             assert ratio >= ATTAINED, f"{name} attains {ratio} of what it declares: search better, or explain"
 
@@ -149,9 +147,7 @@ def test_a_neighbour_that_is_replayed_moves_what_the_plan_declares(entry: Entry)
     assert check.ok and check.ratio <= 1 and not check.course and "follows" in check.output
 
 
-@pytest.mark.parametrize(
-    ("entry", "bug"), UNDERSTATED, ids=[f"{entry.name}: {bug.name}" for entry, bug in UNDERSTATED]
-)
+@pytest.mark.parametrize(("entry", "bug"), UNDERSTATED, ids=[f"{entry.name}: {bug.name}" for entry, bug in UNDERSTATED])
 def test_brute_force_sees_what_is_understated(entry: Entry, bug: Understated) -> None:
     stages, integers = noisy(bug.plan) or measured(bug.plan), remembered(bug.integers)
     # One pair tells; the others need not be looked at.
@@ -268,9 +264,7 @@ def looks(draw: Draw, pair: tuple[Any, Any], claim: Any, trials: int) -> Iterato
         with pytest.MonkeyPatch.context() as patch:
             if part > 2:
                 patch.setattr(scores, "_classifiers", lambda *pair: iter(()))
-            result = audit_outputs(
-                *map(np.concatenate, outputs), **stated, confidence=1 - (1 - CONFIDENCE) / 3
-            )
+            result = audit_outputs(*map(np.concatenate, outputs), **stated, confidence=1 - (1 - CONFIDENCE) / 3)
         yield result
     yield audit(draw, *pair, **stated, n_trials=trials, confidence=CONFIDENCE, batched=True, random_state=7)
 
@@ -279,9 +273,7 @@ def looks(draw: Draw, pair: tuple[Any, Any], claim: Any, trials: int) -> Iterato
 @entries
 def test_audit_does_not_accuse_and_has_power(entry: Entry) -> None:
     # An attack that proves next to nothing would not show a bug either.
-    for result in looks(
-        entry.draw, (entry.dataset, entry.neighbor), entry.claim, min(TRIALS, entry.most_trials)
-    ):
+    for result in looks(entry.draw, (entry.dataset, entry.neighbor), entry.claim, min(TRIALS, entry.most_trials)):
         assert not result.violated
         if powerful := result.epsilon_lower >= entry.power * entry.claim.epsilon:
             break
@@ -443,14 +435,7 @@ def test_what_takes_one_column_is_an_estimator(estimator: PrivateEstimator) -> N
     kept = x.copy()
     assert made.fit(x) is made and np.array_equal(x, kept)
     frame = pd.DataFrame({"a": x})
-    for same in (
-        x[:, None],
-        x.tolist(),
-        x[:, None].tolist(),
-        pd.Series(x, name="a"),
-        frame,
-        pl.DataFrame(frame),
-    ):
+    for same in (x[:, None], x.tolist(), x[:, None].tolist(), pd.Series(x, name="a"), frame, pl.DataFrame(frame)):
         again = clone(made).fit(same)
         assert str(again.summary()).replace(" a,", " x,").replace("\na ", "\nx ") == str(made.summary())
         assert again.n_features_in_ == 1
@@ -523,18 +508,12 @@ def test_least_significant_bits_show_nothing_of_ours(source: str) -> None:
 
 
 KEPT = {
-    "test_conformance.py::test_sensitivity_is_never_exceeded_and_attained": [
-        (entry, entry.name) for entry in STAGED
-    ],
-    "test_conformance.py::test_audit_does_not_accuse_and_has_power": [
-        (entry, entry.name) for entry in ENTRIES
-    ],
+    "test_conformance.py::test_sensitivity_is_never_exceeded_and_attained": [(entry, entry.name) for entry in STAGED],
+    "test_conformance.py::test_audit_does_not_accuse_and_has_power": [(entry, entry.name) for entry in ENTRIES],
     "test_conformance.py::test_audit_catches_the_planted_bug": [
         (entry, f"{entry.name}: {bug.name}") for entry, bug in BUGS
     ],
-    "test_joint_laws.py::test_the_audited_batch_is_of_independent_numbers": [
-        (entry, entry.name) for entry in PLAIN
-    ],
+    "test_joint_laws.py::test_the_audited_batch_is_of_independent_numbers": [(entry, entry.name) for entry in PLAIN],
 }
 """Brute force, audits, planted bugs and laws: `make test` has one of every class, for every kind of its stages."""
 

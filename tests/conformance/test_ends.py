@@ -155,9 +155,7 @@ def test_the_distance_of_columns_counts_what_floating_point_rounds() -> None:
 # Ratios of nothing by nothing
 
 
-@pytest.mark.parametrize(
-    "counts", [(40, 0, 40, 0), (1, 2, 1, 0), (3, 0, 500, 0), (0, 0, 5, 5), (2, 9, 90, 1)]
-)
+@pytest.mark.parametrize("counts", [(40, 0, 40, 0), (1, 2, 1, 0), (3, 0, 500, 0), (0, 0, 5, 5), (2, 9, 90, 1)])
 @pytest.mark.parametrize("measure", ["risk_ratio", "odds_ratio"])
 def test_a_ratio_the_other_way_round_is_one_over_it(counts: tuple[int, ...], measure: str) -> None:
     rows = np.repeat(list(itertools.product((0, 1), repeat=2)), counts, axis=0)
@@ -188,9 +186,7 @@ OUTSIDE: dict[str, tuple[Callable[[Any], Any], int]] = {
         3,
     ),
     "levels of a table": (
-        lambda value: ContingencyTable(levels=[[0, 1, 2]] * 2, unknown="error", random_state=0).fit(
-            [[0, value]] * 9
-        ),
+        lambda value: ContingencyTable(levels=[[0, 1, 2]] * 2, unknown="error", random_state=0).fit([[0, value]] * 9),
         3,
     ),
     "rows of a domain": (
@@ -217,9 +213,7 @@ def test_the_first_number_outside_is_refused_and_the_last_inside_is_not(name: st
 PAIRS = {"x": (0.0, 1.0), "y": (2.0, 3.0), "z": (4.0, 9.0)}
 FORMS: dict[str, Callable[[list[str]], Any]] = {
     "mapping": lambda order: {name: PAIRS[name] for name in order},
-    "frame of two rows": lambda order: pd.DataFrame(
-        {name: PAIRS[name] for name in order}, index=["low", "high"]
-    ),
+    "frame of two rows": lambda order: pd.DataFrame({name: PAIRS[name] for name in order}, index=["low", "high"]),
     "frame of two columns": lambda order: pd.DataFrame(
         [PAIRS[name] for name in order], index=order, columns=["low", "high"]
     ),
@@ -243,9 +237,7 @@ def test_labeled_bounds_go_by_name_in_every_form_and_order(form: str) -> None:
 
 
 @pytest.mark.parametrize("frame", [pd.DataFrame, pl.DataFrame])
-def test_columns_are_shown_in_the_order_in_which_they_are_asked_for(
-    frame: Callable[[Mapping[str, Any]], Any],
-) -> None:
+def test_columns_are_shown_in_the_order_in_which_they_are_asked_for(frame: Callable[[Mapping[str, Any]], Any]) -> None:
     rng = np.random.default_rng(0)
     held = {name: rng.uniform(low, high, size=60) for name, (low, high) in PAIRS.items()}
     table = frame({"label": np.repeat(["a", "b"], 30).tolist(), **held})
@@ -253,9 +245,7 @@ def test_columns_are_shown_in_the_order_in_which_they_are_asked_for(
         asked = [{"bounds": {name: PAIRS[name] for name in order}}]
         asked.append({"bounds": [PAIRS[name] for name in order], "columns": order})
         for options in asked:
-            fitted = GroupMeans(by="label", groups=["a", "b"], epsilon=1e6, random_state=0, **options).fit(
-                table
-            )
+            fitted = GroupMeans(by="label", groups=["a", "b"], epsilon=1e6, random_state=0, **options).fit(table)
             assert list(fitted.feature_names_in_) == order
             near = [[np.mean(held[name][part]) for name in order] for part in (slice(30), slice(30, 60))]
             np.testing.assert_allclose(fitted.means_, near, atol=1e-3)

@@ -69,10 +69,7 @@ def enough(entry: Entry) -> int:
 def audited(entry: Entry, dataset: Any, neighbor: Any, releases: int = RELEASES) -> Any:
     """Audit real releases of two datasets."""
     with planned_once(entry.covers):
-        outputs = [
-            [view(entry, entry.public(data, None)[1]) for _ in range(releases)]
-            for data in (dataset, neighbor)
-        ]
+        outputs = [[view(entry, entry.public(data, None)[1]) for _ in range(releases)] for data in (dataset, neighbor)]
     claim = entry.claim
     return audit_outputs(*outputs, epsilon=claim.epsilon, delta=claim.delta, confidence=CONFIDENCE)
 
@@ -96,11 +93,7 @@ def test_real_releases_are_not_accused(entry: Entry) -> None:
 
 
 def caught(
-    name: str,
-    pair: tuple[Any, Any] | None,
-    bug: Callable[..., None],
-    monkeypatch: Any,
-    releases: int = 2 * RELEASES,
+    name: str, pair: tuple[Any, Any] | None, bug: Callable[..., None], monkeypatch: Any, releases: int = 2 * RELEASES
 ) -> bool:
     (entry,) = [entry for entry in EXACT if entry.name == name]
     dataset, neighbor = pair or (entry.dataset, entry.neighbor)

@@ -59,9 +59,7 @@ class Recorder:
         self.plans: list[Plan] = []
         self.asked: dict[str, float] = {}  # scales that a release chooses, by the names of their stages
 
-    def measurement(
-        self, law: str, make: Callable[..., Any], *args: Any, scale: float, **options: Any
-    ) -> Any:
+    def measurement(self, law: str, make: Callable[..., Any], *args: Any, scale: float, **options: Any) -> Any:
         built = make(*args, scale=scale, **options)
         if law == "top":
             # OpenDP's one-sided noise is the exponential; its Gumbel noise comes with zero-concentrated privacy.
@@ -232,9 +230,7 @@ def check_stream(found: Counter[Call], stage: Comparisons, answers: Any) -> None
     thresholds = above + (not up[-1]) if stage.redrawn else 1
     assert scales.pop(stage.threshold_scale_steps) == thresholds
     assert scales.pop(stage.question_scale_steps) >= len(answers)
-    assert scales == (
-        {} if stage.answer_scale_steps is None or above == 0 else {stage.answer_scale_steps: above}
-    )
+    assert scales == ({} if stage.answer_scale_steps is None or above == 0 else {stage.answer_scale_steps: above})
 
 
 def check_threshold(found: Counter[Call], stream: Comparisons, option: OneOf, asked: float) -> None:
@@ -258,9 +254,7 @@ def test_what_reaches_the_exact_source_is_the_plan(entry: Entry, recorder: Recor
 
 @pytest.mark.kinds
 @public
-def test_it_doubles_when_the_plan_does(
-    entry: Entry, recorder: Recorder, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_it_doubles_when_the_plan_does(entry: Entry, recorder: Recorder, monkeypatch: pytest.MonkeyPatch) -> None:
     # A scale that a release computed for itself would stay.
     made = Session.__init__
 

@@ -171,9 +171,7 @@ def vectors_of(entry: Entry) -> int:
 
 
 PUBLIC = list(
-    {
-        (entry.covers, entry.method, min(vectors_of(entry), 2)): entry for entry in PLAIN if entry.public
-    }.values()
+    {(entry.covers, entry.method, min(vectors_of(entry), 2)): entry for entry in PLAIN if entry.public}.values()
 )
 
 
@@ -291,9 +289,7 @@ def test_the_noise_of_a_stream_is_of_independent_numbers(source: str) -> None:
 # Bugs, planted: each must fail its net.
 
 
-def patched(
-    monkeypatch: pytest.MonkeyPatch, wrap: Callable[[Callable[..., Any]], Callable[..., Any]]
-) -> None:
+def patched(monkeypatch: pytest.MonkeyPatch, wrap: Callable[[Callable[..., Any]], Callable[..., Any]]) -> None:
     for kind, name in itertools.product(SOURCES.values(), ("laplace", "gaussian", "integers")):
         monkeypatch.setattr(kind, name, wrap(getattr(kind, name)))
 
@@ -352,11 +348,7 @@ def entry_of(name: str) -> Entry:
     ],
 )
 def test_numbers_that_go_together_would_be_noticed(
-    name: str,
-    bug: Callable[[pytest.MonkeyPatch], None],
-    batch: bool,
-    drawn: Drawn,
-    monkeypatch: pytest.MonkeyPatch,
+    name: str, bug: Callable[[pytest.MonkeyPatch], None], batch: bool, drawn: Drawn, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     bug(monkeypatch)
     entry = entry_of(name)
@@ -369,9 +361,7 @@ def test_numbers_that_go_together_would_be_noticed(
         check_independent(draws)
 
 
-@pytest.mark.parametrize(
-    "name", ["Laplace mechanism, 1 number(s)", "Gaussian mechanism, 1 number(s)", "count"]
-)
+@pytest.mark.parametrize("name", ["Laplace mechanism, 1 number(s)", "Gaussian mechanism, 1 number(s)", "count"])
 def test_a_release_that_is_given_twice_would_be_noticed(
     name: str, drawn: Drawn, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -382,9 +372,7 @@ def test_a_release_that_is_given_twice_would_be_noticed(
 
 @sources
 @pytest.mark.parametrize("categories", [2, 5])
-def test_one_coin_for_two_rows_would_be_noticed(
-    source: str, categories: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_one_coin_for_two_rows_would_be_noticed(source: str, categories: int, monkeypatch: pytest.MonkeyPatch) -> None:
     one_draw_for_two(monkeypatch)
     with pytest.raises(AssertionError):
         check_responses(source, categories)

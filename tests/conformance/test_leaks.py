@@ -292,15 +292,7 @@ def shows(how: str) -> type[ClippedMean]:
     return Shows
 
 
-HOW = [
-    "the message",
-    "an argument",
-    "a note",
-    "the cause",
-    "the context",
-    "a suppressed context",
-    "a warning",
-]
+HOW = ["the message", "an argument", "a note", "the cause", "the context", "a suppressed context", "a warning"]
 
 
 @pytest.mark.parametrize("how", HOW)

@@ -45,9 +45,7 @@ def draws() -> Any:
 
     names = [name for name in vars(ExactNoise) if not name.startswith("_") and name != "rehearse"]
     # A secret order is drawn for a sample, depends on no row, and is in no answer.
-    return patch.multiple(
-        ExactNoise, **{name: refuse for name in names if name not in ("simulated", "integers")}
-    )
+    return patch.multiple(ExactNoise, **{name: refuse for name in names if name not in ("simulated", "integers")})
 
 
 @pytest.mark.parametrize("entry", RELEASES, ids=lambda entry: str(entry.name))
@@ -86,18 +84,7 @@ def test_a_release_that_reports_more_than_it_released_is_noticed() -> None:
 def test_every_way_of_drawing_is_kept() -> None:
     from dpstats.release.session import Session
 
-    ways = (
-        "add",
-        "discover",
-        "select",
-        "choose",
-        "smooth",
-        "add_one",
-        "respond",
-        "coins",
-        "stream",
-        "numbers",
-    )
+    ways = ("add", "discover", "select", "choose", "smooth", "add_one", "respond", "coins", "stream", "numbers")
     assert all(name in vars(OnceSession) for name in ways)
     others = {
         "open",

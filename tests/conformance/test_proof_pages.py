@@ -43,9 +43,7 @@ REQUIRED = {
 
 def missing_from(text: str) -> set[str]:
     """Return what a page lacks."""
-    return {
-        name for name, pattern in REQUIRED.items() if not re.search(pattern, text.lower(), flags=re.MULTILINE)
-    }
+    return {name for name, pattern in REQUIRED.items() if not re.search(pattern, text.lower(), flags=re.MULTILINE)}
 
 
 def absent_files(text: str) -> set[str]:
@@ -128,10 +126,7 @@ def test_pages_have_their_parts_and_name_files_that_are_there() -> None:
 @pytest.mark.parametrize("part", REQUIRED)
 def test_a_page_without_a_part_would_be_noticed(part: str) -> None:
     texts = {page: (PROOFS / page).read_text(encoding="utf-8") for page in PAGES}
-    less = {
-        page: re.sub(REQUIRED[part], "", text, flags=re.MULTILINE | re.IGNORECASE)
-        for page, text in texts.items()
-    }
+    less = {page: re.sub(REQUIRED[part], "", text, flags=re.MULTILINE | re.IGNORECASE) for page, text in texts.items()}
     assert [page for page, text in less.items() if part not in missing_from(text)] == []
 
 
@@ -170,9 +165,7 @@ def test_every_row_of_a_table_is_about_an_entry() -> None:
         for row in rows:
             entries = [entry for entry in WITH_TABLES if entry.proof == page]
             assert any(
-                (row.stage, row.noise) == (stage.name, stage.noise)
-                for entry in entries
-                for stage in noisy(entry.plan)
+                (row.stage, row.noise) == (stage.name, stage.noise) for entry in entries for stage in noisy(entry.plan)
             ), row
 
 

@@ -167,9 +167,7 @@ def marks(found: Any, name: str) -> Iterator[tuple[str, bool]]:
 @fits
 def test_a_fit_follows_from_what_it_released(entry: Entry) -> None:
     made, d = entry.estimator, width(entry)
-    check_follows(
-        lambda X, witness: all_of(fitted(made, X, witness)), *(rows_of(made, d, seed) for seed in (0, 1))
-    )
+    check_follows(lambda X, witness: all_of(fitted(made, X, witness)), *(rows_of(made, d, seed) for seed in (0, 1)))
 
 
 # A statistic needs more blocks than the others have rows.
@@ -239,9 +237,7 @@ def _until_exhausted(call: Any, made: Any, data: Any) -> Any:
 
 # Releases from a histogram.
 
-HISTOGRAMS = [
-    entry for entry in ENTRIES if entry.estimator is not None and "rows" in traits_of(entry).excused
-]
+HISTOGRAMS = [entry for entry in ENTRIES if entry.estimator is not None and "rows" in traits_of(entry).excused]
 QUERIES = np.random.default_rng(2).integers(0, 2, size=(12, 4))
 COUNTS = np.array([[600, 250, 100, 50], [20, 80, 300, 600]])
 TINY = np.array([[12, 5, 2, 1], [0, 2, 6, 12]])
@@ -304,9 +300,7 @@ def databases(entry: Entry) -> tuple[Any, Any]:
     def change(table: Any) -> Any:
         # A key stays one: its values are the same.
         kept = [(table[0], words.split()[0]) in keys for words in table[1].split(", ")]
-        rows = [
-            tuple(x if keep else _other(x) for x, keep in zip(row, kept, strict=True)) for row in table[2]
-        ]
+        rows = [tuple(x if keep else _other(x) for x, keep in zip(row, kept, strict=True)) for row in table[2]]
         return (*table[:2], tuple(rows))
 
     return entry.dataset, tuple(table if table[0] in public else change(table) for table in entry.dataset)
@@ -362,11 +356,7 @@ def of_estimator(made: Any, d: int, name: str = "", n: int = N) -> Release:
     """Return the release of an estimator of rows."""
     plan = made._prepare(made.plan(n, d))
     return Release(
-        name,
-        plan,
-        lambda seed: made._read(table_of(made, rows_of(made, d, seed, n)), plan),
-        made._release,
-        type(made),
+        name, plan, lambda seed: made._read(table_of(made, rows_of(made, d, seed, n)), plan), made._release, type(made)
     )
 
 
@@ -375,9 +365,7 @@ def of_counts(made: Any, name: str = "") -> Release:
     plan = made.plan(int(histogram(made, 0).sum()))
     if isinstance(made, OnlineMultiplicativeWeights):
         return Release(name, plan, lambda seed: histogram(made, seed).astype(np.float64), _converse)
-    return Release(
-        name, plan, lambda seed: made._read(read_counts(histogram(made, seed)), plan), made._release
-    )
+    return Release(name, plan, lambda seed: made._read(read_counts(histogram(made, seed)), plan), made._release)
 
 
 def _converse(private: Any, plan: Any, session: Any) -> None:
@@ -717,8 +705,7 @@ def test_an_exact_number_that_can_be_seen_would_be_noticed(where: str) -> None:
     made = shows(where)(clip=1.0)
     with pytest.raises(AssertionError):
         check_follows(
-            lambda X, witness: all_of(fitted(made, X, witness)),
-            *(rows_of(made, 2, seed) - 0.16 for seed in (0, 1)),
+            lambda X, witness: all_of(fitted(made, X, witness)), *(rows_of(made, 2, seed) - 0.16 for seed in (0, 1))
         )
 
 

@@ -58,9 +58,7 @@ def check_every_row_counts(estimator: Any, n: int, d: int) -> None:
             other = traits_of(estimator).other_row(other)
             before = given(estimator, plan, np.vstack([row, rest]))
             after = [given(estimator, plan, np.insert(rest, i, other, axis=0)) for i in part]
-            assert all(one == after[0] for one in after), (
-                "where in its part a row stands changes what is read"
-            )
+            assert all(one == after[0] for one in after), "where in its part a row stands changes what is read"
             moves += after[0] != before
         assert moves > 0, "no row moves what is read"
 
@@ -153,11 +151,7 @@ def test_a_row_adds_what_its_map_says(entry: Entry, n: int) -> None:
 
 
 # Rows of units, which are pairs, are cut: tests/data/test_units.py.
-COUNTS = [
-    entry
-    for entry in ENTRIES
-    if issubclass(entry.covers, Histogram) and not isinstance(entry.dataset[0], tuple)
-]
+COUNTS = [entry for entry in ENTRIES if issubclass(entry.covers, Histogram) and not isinstance(entry.dataset[0], tuple)]
 
 
 @pytest.mark.parametrize("entry", COUNTS, ids=lambda entry: entry.name)
@@ -204,9 +198,7 @@ def check_halves(estimator: SparseMean, n: int, layout: str) -> None:
     plan = estimator.plan(n, d)
     X = np.random.default_rng(3).uniform(0.1, 0.5, size=(n, d))
     build = LAYOUTS[layout]
-    parts = [
-        {stage.name for stage in plan.stages if stage.part == part} for part in ("first half", "second half")
-    ]
+    parts = [{stage.name for stage in plan.stages if stage.part == part} for part in ("first half", "second half")]
     before = given(estimator, plan, build(X))
     owners = []
     for i, value in itertools.product(range(n), (HUGE, -HUGE, 0.0)):
@@ -269,9 +261,7 @@ def test_a_row_counts_once_in_a_column_wherever_blocks_end(
     lattice = BoxLattice.build(1.0, 0.0, 3, common=True)
     top = int(lattice.round_rows(np.ones((1, 3)))[0, 0])
     for columns in itertools.product(range(3), repeat=4):
-        table = sparse.csr_array(
-            (np.ones(4), np.array(columns), np.array(starts)), shape=(len(starts) - 1, 3)
-        )
+        table = sparse.csr_array((np.ones(4), np.array(columns), np.array(starts)), shape=(len(starts) - 1, 3))
         rows = [columns[low:high] for low, high in itertools.pairwise(starts)]
         if all(first < second for row in rows for first, second in itertools.pairwise(row)):
             assert lattice.stored_sums(table).tolist() == [top * columns.count(j) for j in range(3)]

@@ -151,9 +151,7 @@ def private_numbers(X: Any, recorded: list[Any]) -> Private:
     """Return what must be found nowhere: entries of the data, and large exact integers that reached a session."""
     raw = {float(x) for x in np.ravel(X)} if np.asarray(X).dtype.kind == "f" else set()
     # A small number may be anything, and a power of two a public unit.
-    return {x for x in raw if x != round(x)} | {
-        k for k in recorded if abs(k) > 1000 and abs(k) & (abs(k) - 1)
-    }
+    return {x for x in raw if x != round(x)} | {k for k in recorded if abs(k) > 1000 and abs(k) & (abs(k) - 1)}
 
 
 @pytest.fixture
@@ -230,9 +228,7 @@ def check_holds_no_data(root: Any, n: int, private: Private, pickled: bool = Tru
         assert private.isdisjoint(numbers), "private numbers are kept"
     if pickled:
         written = pickle.dumps(root)
-        assert not any(form in written for number in private for form in forms(number)), (
-            "private numbers are written"
-        )
+        assert not any(form in written for number in private for form in forms(number)), "private numbers are written"
 
 
 def forms(number: float | int) -> list[bytes]:
@@ -252,9 +248,7 @@ UNDECLARED = {
         "_counted": "how many rows count, as released, for standard errors",
         "_spread": "the public or released spread as clipped, where noise hides it too, for standard errors",
     },
-    AdaptiveMean: {
-        "_found": "the released averages before they are shrunk, and their errors, for the intervals"
-    },
+    AdaptiveMean: {"_found": "the released averages before they are shrunk, and their errors, for the intervals"},
     SparseMean: {"_found": "what was released of the selected columns, for the intervals"},
     PrivateDistribution: {
         "_fit": "the released cdf before it is made to rise, for the band",
@@ -299,10 +293,7 @@ UNDECLARED = {
     },
     ContingencyTable: {"_cells": "the released counts with the levels and the noise of the fit"},
     PrivateQuantile: {"_fractions": "the fractions of the fit"},
-    PrivateStatistic: {
-        "_estimand": "what the fit estimates",
-        "_label": "the name of the function of the fit",
-    },
+    PrivateStatistic: {"_estimand": "what the fit estimates", "_label": "the name of the function of the fit"},
     PrivateProportion: {"_zeros": "the released number of observed rows without the property, for intervals"},
     GroupMeans: {
         "_ratio": "what was released of the groups, for intervals and tests",
@@ -379,9 +370,7 @@ def check_mechanism(made: Any, kind: type, recorded: list[Any]) -> None:
     check_holds_no_data(made, FEW, private, pickled="_stream" not in before)
 
 
-@pytest.mark.parametrize(
-    "kind", [kind for kind in CALLS if not CALLS[kind].keeps], ids=lambda kind: kind.__name__
-)
+@pytest.mark.parametrize("kind", [kind for kind in CALLS if not CALLS[kind].keeps], ids=lambda kind: kind.__name__)
 @pytest.mark.parametrize("source", ["exact", "simulated"])
 def test_a_mechanism_holds_no_data(kind: type, source: str, recorded: list[Any]) -> None:
     made = CALLS[kind].build(random_state=None if source == "exact" else 3)
@@ -390,9 +379,7 @@ def test_a_mechanism_holds_no_data(kind: type, source: str, recorded: list[Any])
 
 @calls
 def test_every_release_of_a_mechanism_is_charged(kind: type) -> None:
-    declared = [
-        {"neighbors": each} for each in Neighbors if "neighbors" in inspect.signature(kind).parameters
-    ]
+    declared = [{"neighbors": each} for each in Neighbors if "neighbors" in inspect.signature(kind).parameters]
     for more in declared or [{}]:
         relation = more.get("neighbors", CALLS[kind].build().guarantee.neighbors)
         budget = PrivacyBudget(1000.0, 0.9, neighbors=relation)
@@ -482,16 +469,7 @@ def keeps(how: str) -> type[ClippedMean]:
     return Keeps
 
 
-HOW = [
-    "rows",
-    "a row",
-    "a view",
-    "in the plan",
-    "in a closure",
-    "sums",
-    "sums as numbers",
-    "sums in the plan",
-]
+HOW = ["rows", "a row", "a view", "in the plan", "in a closure", "sums", "sums as numbers", "sums in the plan"]
 
 
 @pytest.mark.parametrize("how", HOW)

@@ -61,9 +61,7 @@ class PrivateTotal(PrivateEstimator[ReleasePlan]):
         n, d = (check_integer(*item, at_least=1) for item in (("n", n_samples), ("d", n_features)))
         epsilon, delta = check_privacy_parameters(self.epsilon, self.delta)
         lattice = self._lattice(d)
-        item = Integers(
-            TOTAL, d, float(np.max(lattice.spacing)), lattice.sensitivity("l1"), lattice.sensitivity("l2")
-        )
+        item = Integers(TOTAL, d, float(np.max(lattice.spacing)), lattice.sensitivity("l1"), lattice.sensitivity("l2"))
         return ReleasePlan(additive_stages([item], epsilon, delta), PrivacyGuarantee(epsilon, delta), n, d)
 
     def _lattice(self, d: int) -> BoxLattice:
@@ -94,9 +92,7 @@ class PrivateMaximum(PrivateEstimator[ReleasePlan]):
         n, epsilon = check_sizes(n_samples, n_features), check_real("epsilon", self.epsilon, above=0)
         check_integer("reached", self.reached, at_least=1)
         # One row moves each score by at most one step.
-        stage = Selection(
-            MAXIMUM, "gumbel", 1, 1.0, 1, quotient_up(2, epsilon), candidates=self._candidates().size
-        )
+        stage = Selection(MAXIMUM, "gumbel", 1, 1.0, 1, quotient_up(2, epsilon), candidates=self._candidates().size)
         return ReleasePlan((stage,), PrivacyGuarantee(epsilon), n, 1)
 
     def _candidates(self) -> np.ndarray:
@@ -139,14 +135,10 @@ def total() -> Entry:
 def maximum() -> Entry:
     options = {"values": (0.0, 0.5, 1.0), "reached": 2}
     rest = np.full((2, 1), 0.5)
-    return entry_of(
-        PrivateMaximum, options, np.vstack([[[1.0]], rest]), np.vstack([[[-1.0]], rest]), "maximum_"
-    )
+    return entry_of(PrivateMaximum, options, np.vstack([[[1.0]], rest]), np.vstack([[[-1.0]], rest]), "maximum_")
 
 
-def entry_of(
-    kind: Any, options: dict[str, Any], dataset: np.ndarray, neighbor: np.ndarray, result: str
-) -> Entry:
+def entry_of(kind: Any, options: dict[str, Any], dataset: np.ndarray, neighbor: np.ndarray, result: str) -> Entry:
     """Return the registry entry of a toy."""
     estimator = kind(**options)
     plan = estimator.plan(*dataset.shape)

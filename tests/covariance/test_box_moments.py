@@ -26,12 +26,7 @@ from dpstats.data.rows import Table
 
 
 def distance(
-    x: np.ndarray,
-    y: np.ndarray,
-    *,
-    squares: float = 1.0,
-    means: float | None = None,
-    higher: float = HIGHER_WEIGHT,
+    x: np.ndarray, y: np.ndarray, *, squares: float = 1.0, means: float | None = None, higher: float = HIGHER_WEIGHT
 ) -> float:
     """Return how far two rows of the box are apart, straight from the definition, with fourths of all pairs."""
     means = MEAN_WEIGHT * len(x) if means is None else means
@@ -145,16 +140,12 @@ def test_sums_are_those_of_rational_numbers() -> None:
     plan = PrivateCovariance(bounds=(-3, 5)).plan(*X.shape)
     found = PrivateCovariance(bounds=(-3, 5))._read(Table(X), plan)[STAGE]
     fine = np.rint(np.clip((X - 1) / 4, -1, 1) * 2**plan.bits).astype(object)
-    coarse = np.array(
-        [[round(Fraction(int(k), 2 ** (plan.bits - plan.coarse))) for k in row] for row in fine]
-    )
+    coarse = np.array([[round(Fraction(int(k), 2 ** (plan.bits - plan.coarse))) for k in row] for row in fine])
     coarse = coarse.astype(object)
     assert found["sums"].tolist() == [int(k) for k in fine.sum(axis=0)]
     assert found["products, diagonal"].tolist() == [int(k) for k in (fine**2).sum(axis=0)]
     assert found["products, above the diagonal"][1] == int((fine[:, 0] * fine[:, 2]).sum())
-    assert found["squares of products, above the diagonal"][2] == int(
-        (coarse[:, 1] ** 2 * coarse[:, 2] ** 2).sum()
-    )
+    assert found["squares of products, above the diagonal"][2] == int((coarse[:, 1] ** 2 * coarse[:, 2] ** 2).sum())
     assert found["thirds"].reshape(3, 3)[0, 2] == int((coarse[:, 0] ** 2 * coarse[:, 2]).sum())
     # Ordered pairs of two columns: (0, 1), (0, 2), (1, 0), ...
     assert found["fourths"][2] == int((coarse[:, 1] ** 3 * coarse[:, 0]).sum())

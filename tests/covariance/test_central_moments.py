@@ -16,13 +16,7 @@ def moments(**stds: float) -> CentralMoments:
     none = dict.fromkeys(["mean_std", "products_std", "squares_std", "thirds_std", "fourths_std"], 0.0)
     squares, cubes = Z**2, Z**3
     return CentralMoments(
-        n,
-        Z.mean(0),
-        Z.T @ Z / n,
-        squares.T @ squares / n,
-        squares.T @ Z / n,
-        cubes.T @ Z / n,
-        **{**none, **stds},
+        n, Z.mean(0), Z.T @ Z / n, squares.T @ squares / n, squares.T @ Z / n, cubes.T @ Z / n, **{**none, **stds}
     )
 
 
@@ -44,13 +38,7 @@ def test_sampling_errors_are_the_spread_of_what_rows_add() -> None:
 
 
 def test_noise_variances_are_those_of_simulated_noise() -> None:
-    stds = {
-        "mean_std": 0.01,
-        "products_std": 0.004,
-        "squares_std": 0.004,
-        "thirds_std": 0.02,
-        "fourths_std": 0.02,
-    }
+    stds = {"mean_std": 0.01, "products_std": 0.004, "squares_std": 0.004, "thirds_std": 0.02, "fourths_std": 0.02}
     given, rng = moments(**stds), np.random.default_rng(1)
     covariances, fourths = [], []
     for _ in range(2000):

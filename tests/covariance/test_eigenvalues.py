@@ -7,12 +7,7 @@ import pytest
 from scipy.stats import chi2
 
 from dpstats.covariance import PrivatePCA
-from dpstats.covariance.principal_components import (
-    find_eigenvalues,
-    find_radius2,
-    shrunk_kurtosis,
-    shrunk_share,
-)
+from dpstats.covariance.principal_components import find_eigenvalues, find_radius2, shrunk_kurtosis, shrunk_share
 
 
 def test_the_correction_undoes_what_noise_and_sampling_turn() -> None:
@@ -81,9 +76,7 @@ def test_eigenvalues_of_normal_rows_are_not_too_low() -> None:
     rng = np.random.default_rng(3)
     fit = PrivatePCA(bounds=(-30, 30), epsilon=100.0, random_state=0)
     found = [
-        fit.fit(rng.normal(size=(100_000, 4)) * np.sqrt([3.0, 1.0, 0.7, 0.5])).estimates(
-            estimand="eigenvalue"
-        )
+        fit.fit(rng.normal(size=(100_000, 4)) * np.sqrt([3.0, 1.0, 0.7, 0.5])).estimates(estimand="eigenvalue")
         for _ in range(8)
     ]
     mean = np.mean([each.estimate[0] for each in found])

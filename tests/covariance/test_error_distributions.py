@@ -12,9 +12,7 @@ from dpstats.covariance.moments import BoundedErrors, CorrelationErrors
 
 
 def test_limits_stay_between_public_ends() -> None:
-    errors = BoundedErrors(
-        np.array([0.5, -3.0]), np.array([1.0, 0.1]), np.array([0.0, 0.0]), np.array([1.0, 9.0])
-    )
+    errors = BoundedErrors(np.array([0.5, -3.0]), np.array([1.0, 0.1]), np.array([0.0, 0.0]), np.array([1.0, 9.0]))
     low, high = errors.limits(0.025)
     assert low.tolist() == [0, 0] and high.tolist() == [1, 0]
     assert errors.start.tolist() == [0.5, 0]

@@ -48,9 +48,7 @@ CASES: dict[str, tuple[dict[str, Any], Any]] = {
     ),
     "two samples of unequal size and covariance, by their means": (
         {"bounds": (-6, 6), "groups": [False, True], "assume": "mean", "epsilon": 30.0},
-        lambda rng: (lambda y: (normal(rng, 1500) * np.where(y, 0.3, 1.5)[:, None], y))(
-            rng.random(1500) < 0.25
-        ),
+        lambda rng: (lambda y: (normal(rng, 1500) * np.where(y, 0.3, 1.5)[:, None], y))(rng.random(1500) < 0.25),
     ),
 }
 
@@ -65,9 +63,7 @@ def test_the_level_holds(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
 def test_the_power_is_near_that_without_noise(monkeypatch: pytest.MonkeyPatch) -> None:
     # Hotelling's own test has power 0.9 at this distance; of 100 datasets at least 65, at 0.8, but once in 3,000 runs.
     shift = MIXING @ np.full(3, np.sqrt(14.3 / 3 / 3000))
-    found = rejections(
-        monkeypatch, lambda rng: (normal(rng, 3000) + shift, None), 100, {"bounds": (-5, 5)}, 3000
-    )
+    found = rejections(monkeypatch, lambda rng: (normal(rng, 3000) + shift, None), 100, {"bounds": (-5, 5)}, 3000)
     assert (found <= 0.05).sum() >= 65
 
 

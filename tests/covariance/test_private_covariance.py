@@ -76,10 +76,7 @@ CASES = [
 @pytest.mark.parametrize(("n", "epsilon"), [(5000, 1.0), (5000, 0.05), (1000, 1e5)])
 @pytest.mark.parametrize(("draw", "bounds"), CASES, ids=lambda case: getattr(case, "__name__", str(case)))
 def test_intervals_cover(
-    draw: Callable[[np.random.Generator, int], np.ndarray],
-    bounds: tuple[float, float],
-    n: int,
-    epsilon: float,
+    draw: Callable[[np.random.Generator, int], np.ndarray], bounds: tuple[float, float], n: int, epsilon: float
 ) -> None:
     truth = np.cov(np.clip(draw(np.random.default_rng(1), 1_000_000), *bounds).T)
     r = truth[0, 1] / np.sqrt(truth[0, 0] * truth[1, 1])
@@ -116,9 +113,7 @@ def test_noise_alone_gives_no_false_precision() -> None:
     rng = np.random.default_rng(3)
     for seed in range(30):
         # More columns than rows: nothing is known.
-        made = PrivateCovariance(bounds=(-4, 4), epsilon=0.05, random_state=seed).fit(
-            rng.normal(size=(10, 12))
-        )
+        made = PrivateCovariance(bounds=(-4, 4), epsilon=0.05, random_state=seed).fit(rng.normal(size=(10, 12)))
         low, high = made.correlation().confidence_interval(simultaneous=True)
         assert ((low <= 0) & (high >= 0)).all()
 

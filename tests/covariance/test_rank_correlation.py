@@ -22,8 +22,7 @@ def slowly(X: np.ndarray) -> tuple[list[int], list[int]]:
     for i in range(d):
         for j in range(i + 1, d):
             own = [
-                sum(int(np.sign(X[k, i] - X[m, i]) * np.sign(X[k, j] - X[m, j])) for m in range(n))
-                for k in range(n)
+                sum(int(np.sign(X[k, i] - X[m, i]) * np.sign(X[k, j] - X[m, j])) for m in range(n)) for k in range(n)
             ]
             total.append(sum(own) // 2)
             squares.append(sum(value**2 for value in own))

@@ -43,9 +43,7 @@ def test_parts_are_differences_of_sums(n: int, values: int) -> None:
 
 def test_the_summand_of_a_third_row_is_at_most_two() -> None:
     # All orders of three rows, with ties, in two columns.
-    orders = {
-        (np.sign(k - i), np.sign(j - i), np.sign(j - k)) for i, k, j in itertools.product(range(3), repeat=3)
-    }
+    orders = {(np.sign(k - i), np.sign(j - i), np.sign(j - k)) for i, k, j in itertools.product(range(3), repeat=3)}
     assert len(orders) == 13
     for (s_, s, u), (t_, t, v) in itertools.product(orders, repeat=2):
         assert abs(u * t + v * s - u * t_ - v * s_ + s_ * t + t_ * s) <= 2

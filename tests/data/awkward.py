@@ -106,14 +106,7 @@ MISSING: list[Any] = [None, math.nan, np.float32("nan"), pd.NA, pd.NaT, np.datet
 MISSING += [np.timedelta64("NaT"), Decimal("sNaN"), np.ma.masked]
 NUMPY: list[Any] = [np.int8(1), np.uint64(2**63 + 1), np.float16(0.1), np.float32(0.1), np.longdouble("0.1")]
 NUMPY += [np.True_, np.str_("a"), np.bytes_(b"a"), np.array(1), np.longdouble("inf"), np.float64(1.0)]
-EXACT: list[Any] = [
-    Decimal(1),
-    Decimal("0.1"),
-    Decimal("1e400"),
-    Decimal("Infinity"),
-    Fraction(1),
-    Fraction(1, 3),
-]
+EXACT: list[Any] = [Decimal(1), Decimal("0.1"), Decimal("1e400"), Decimal("Infinity"), Fraction(1), Fraction(1, 3)]
 EXACT += [Fraction(10**400), Fraction(-(10**400), 3)]
 COMPLEX: list[Any] = [1j, 1 + 0j, np.complex64(1), complex(math.nan, 0)]
 TIMES: list[Any] = [
@@ -135,24 +128,13 @@ TIMES: list[Any] = [
 ]
 OBJECTS: list[Any] = [(), (1, "a"), (1.0, "a"), (None, "a"), (1, [2]), frozenset({1}), Colour.RED, Level.LOW]
 OBJECTS += [uuid.UUID(int=1), object(), len, pd.Period("2020"), pd.Interval(0, 1)]
-UNHASHABLE: list[Any] = [
-    [1],
-    [],
-    {"a": 1},
-    {1},
-    np.array([1]),
-    np.array([1, 2]),
-    [[1, 2], [3]],
-    pd.Series([1]),
-]
+UNHASHABLE: list[Any] = [[1], [], {"a": 1}, {1}, np.array([1]), np.array([1, 2]), [[1, 2], [3]], pd.Series([1])]
 LIARS: list[Any] = [Raises(), RaisesOnComparison(Colour.RED), EqualsAll(), LyingText("b"), LyingClass()]
 
 VALUES = INTEGERS + BIG + FLOATS + BOOLS + TEXT + BYTES + MISSING + NUMPY + EXACT + COMPLEX + TIMES + OBJECTS
 VALUES += UNHASHABLE + LIARS
 
-NUMBERS = (
-    INTEGERS + BIG + FLOATS + BOOLS + MISSING + NUMPY[:5] + [np.True_, np.array(1), np.float64(1.0)] + EXACT
-)
+NUMBERS = INTEGERS + BIG + FLOATS + BOOLS + MISSING + NUMPY[:5] + [np.True_, np.array(1), np.float64(1.0)] + EXACT
 """What is read as a number, or as a missing one."""
 
 
@@ -180,14 +162,8 @@ COLUMNS: dict[str, tuple[Column, list[Any]]] = {
     "deque": (collections.deque, VALUES),
     "array of objects": (objects, VALUES),
     "pandas, objects": (lambda values: pd.Series(objects(values), dtype=object), VALUES),
-    "pandas index, objects": (
-        lambda values: pd.Index(objects(values), dtype=object),
-        [*INTEGERS, *TEXT, *BYTES],
-    ),
-    "polars, objects": (
-        lambda values: pl.Series(values, dtype=pl.Object),
-        [*INTEGERS, *TEXT, *BYTES, *FLOATS],
-    ),
+    "pandas index, objects": (lambda values: pd.Index(objects(values), dtype=object), [*INTEGERS, *TEXT, *BYTES]),
+    "polars, objects": (lambda values: pl.Series(values, dtype=pl.Object), [*INTEGERS, *TEXT, *BYTES, *FLOATS]),
     "int64": (lambda values: np.array(values, dtype=np.int64), INTEGERS),
     "int8": (lambda values: np.array(values, dtype=np.int8), [0, 1, -1, 127]),
     "uint64": (lambda values: np.array(values, dtype=np.uint64), [0, 1, 2**63 + 1, 2**64 - 1]),
@@ -201,10 +177,7 @@ COLUMNS: dict[str, tuple[Column, list[Any]]] = {
     "bytes": (lambda values: np.array(values, dtype="S8"), BYTES),
     "days": (lambda values: np.array(values, dtype="M8[D]"), ["2020-01-02", "1969-12-31", "NaT"]),
     "years": (lambda values: np.array(values, dtype="M8[Y]"), ["2020", "-0044", "NaT"]),
-    "nanoseconds": (
-        lambda values: np.array(values, dtype="M8[ns]"),
-        ["2020-01-02", "2020-01-02T00:00:00.000000001"],
-    ),
+    "nanoseconds": (lambda values: np.array(values, dtype="M8[ns]"), ["2020-01-02", "2020-01-02T00:00:00.000000001"]),
     "durations": (lambda values: np.array(values, dtype="m8[ms]"), [1000, 1, 0]),
     "records": (lambda values: np.array(values, dtype=[("u", int), ("v", "U4")]), [(1, "a"), (2, "b")]),
     "masked int64": (lambda values: masked(values, np.int64), [*INTEGERS, None]),
@@ -328,41 +301,23 @@ TABLES: dict[str, tuple[Table, list[list[Any]]]] = {
         lambda rows: _pandas(rows, "object", "float64"),
         [[value, 0.1] for value in VALUES],
     ),
-    "pandas int64, float32": (
-        lambda rows: _pandas(rows, "int64", "float32"),
-        [[2**53 + 1, 0.1], [1, math.inf]],
-    ),
-    "pandas float16, float64": (
-        lambda rows: _pandas(rows, "float16", "float64"),
-        [[0.1, 0.1], [math.nan, 1.0]],
-    ),
+    "pandas int64, float32": (lambda rows: _pandas(rows, "int64", "float32"), [[2**53 + 1, 0.1], [1, math.inf]]),
+    "pandas float16, float64": (lambda rows: _pandas(rows, "float16", "float64"), [[0.1, 0.1], [math.nan, 1.0]]),
     "pandas int8, bool": (lambda rows: _pandas(rows, "int8", "bool"), [[127, True], [-1, False]]),
-    "pandas uint64, int64": (
-        lambda rows: _pandas(rows, "uint64", "int64"),
-        [[2**63 + 1, -1], [1, 2**53 + 1]],
-    ),
+    "pandas uint64, int64": (lambda rows: _pandas(rows, "uint64", "int64"), [[2**63 + 1, -1], [1, 2**53 + 1]]),
     "pandas bool, float64": (lambda rows: _pandas(rows, "bool", "float64"), [[True, 0.1], [False, math.nan]]),
     "pandas Int64, Float64": (
         lambda rows: _pandas(rows, "Int64", "Float64"),
         [[value, 0.1] for value in _SIGNED] + [[1, value] for value in (0.5, None)],
     ),
-    "pandas Int64, Int64": (
-        lambda rows: _pandas(rows, "Int64", "Int64"),
-        [[value, 2**53 + 1] for value in _SIGNED],
-    ),
+    "pandas Int64, Int64": (lambda rows: _pandas(rows, "Int64", "Int64"), [[value, 2**53 + 1] for value in _SIGNED]),
     "pandas boolean, float32": (lambda rows: _pandas(rows, "boolean", "float32"), [[True, 0.1], [None, 0.1]]),
-    "pandas categories": (
-        lambda rows: _pandas(rows, "category", "float64"),
-        [[2**53 + 1, 0.1], [None, 0.1], [1, 2]],
-    ),
+    "pandas categories": (lambda rows: _pandas(rows, "category", "float64"), [[2**53 + 1, 0.1], [None, 0.1], [1, 2]]),
     "polars Int64, Float32": (
         lambda rows: _polars(rows, pl.Int64, pl.Float32),
         [[a, b] for a in _SIGNED for b in _FLOAT],
     ),
-    "polars Int64, Int64": (
-        lambda rows: _polars(rows, pl.Int64, pl.Int64),
-        [[a, b] for a in _SIGNED for b in _SIGNED],
-    ),
+    "polars Int64, Int64": (lambda rows: _polars(rows, pl.Int64, pl.Int64), [[a, b] for a in _SIGNED for b in _SIGNED]),
     "polars Int8, Int8": (lambda rows: _polars(rows, pl.Int8, pl.Int8), [[127, 1], [None, -1]]),
     "polars Boolean, UInt64": (
         lambda rows: _polars(rows, pl.Boolean, pl.UInt64),
@@ -374,10 +329,7 @@ TABLES: dict[str, tuple[Table, list[list[Any]]]] = {
         [[2**64 + 1, Decimal("0.10")], [None, Decimal("90071992547409.93")], [1, None]],
     ),
     "polars Null": (lambda rows: _polars(rows, pl.Null, pl.Float64), [[None, 0.5], [None, None]]),
-    "polars, objects": (
-        lambda rows: _polars(rows, pl.Object, pl.Float64),
-        [[1, 0.5], [2**64 + 1, 0.5], ["1", 0.5]],
-    ),
+    "polars, objects": (lambda rows: _polars(rows, pl.Object, pl.Float64), [[1, 0.5], [2**64 + 1, 0.5], ["1", 0.5]]),
     "polars, lazy": (
         lambda rows: _polars(rows, pl.Int64, pl.Float32).lazy(),
         [[a, b] for a in _SIGNED for b in _FLOAT],

@@ -31,11 +31,7 @@ def spark_session() -> Iterator[Any]:
 
     os.environ["PYSPARK_PYTHON"] = sys.executable
     builder = sql.SparkSession.builder.master("local[2,4]")
-    for name, value in (
-        ("ui.enabled", "false"),
-        ("ui.showConsoleProgress", "false"),
-        ("sql.shuffle.partitions", "2"),
-    ):
+    for name, value in (("ui.enabled", "false"), ("ui.showConsoleProgress", "false"), ("sql.shuffle.partitions", "2")):
         builder = builder.config(f"spark.{name}", value)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
@@ -82,10 +78,7 @@ class Frame:
     def selectExpr(self, *expressions: str) -> Frame:  # noqa: N802
         pairs = [re.fullmatch(r"(c\d+) AS (d\d+)", text).groups() for text in expressions]  # type: ignore[union-attr]
         return Frame(
-            [
-                pa.table([part[old] for old, _ in pairs], names=[new for _, new in pairs])
-                for part in self.parts
-            ]
+            [pa.table([part[old] for old, _ in pairs], names=[new for _, new in pairs]) for part in self.parts]
         )
 
     def mapInArrow(self, task: Callable[..., Any], schema: str) -> Frame:  # noqa: N802

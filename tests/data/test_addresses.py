@@ -115,17 +115,11 @@ def test_a_server_that_is_away_shows_no_address() -> None:
 
 def test_a_bucket_is_read(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("s3fs")
-    server = pytest.importorskip("moto.server").ThreadedMotoServer(
-        ip_address="127.0.0.1", port=0, verbose=False
-    )
+    server = pytest.importorskip("moto.server").ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
     server.start()
     try:
         host, port = server.get_host_and_port()
-        for name, value in {
-            "ACCESS_KEY_ID": "x",
-            "SECRET_ACCESS_KEY": "x",
-            "DEFAULT_REGION": "us-east-1",
-        }.items():
+        for name, value in {"ACCESS_KEY_ID": "x", "SECRET_ACCESS_KEY": "x", "DEFAULT_REGION": "us-east-1"}.items():
             monkeypatch.setenv(f"AWS_{name}", value)
         monkeypatch.setenv("AWS_ENDPOINT_URL", f"http://{host}:{port}")
         client = pytest.importorskip("boto3").client("s3", endpoint_url=f"http://{host}:{port}")

@@ -107,14 +107,8 @@ def _first(X: np.ndarray) -> tuple[np.ndarray, ...]:
 GIVEN: dict[str, tuple[Callable[[], Any], Callable[[np.ndarray], tuple[Any, ...]]]] = {
     "clipped": (lambda: means.ClippedMean(bounds=(0, 1), clipped_share=True, random_state=0), lambda X: (X,)),
     "ball": (lambda: means.ClippedMean(clip=1.0, clip_norm="l2", delta=1e-6, random_state=0), lambda X: (X,)),
-    "adaptive": (
-        lambda: means.AdaptiveMean(bound=1, std=1, cov=np.eye(2), delta=1e-6, random_state=0),
-        lambda X: (X,),
-    ),
-    "sparse": (
-        lambda: means.SparseMean(n_nonzero=1, clip=1, std=1.0, delta=1e-6, random_state=0),
-        lambda X: (X,),
-    ),
+    "adaptive": (lambda: means.AdaptiveMean(bound=1, std=1, cov=np.eye(2), delta=1e-6, random_state=0), lambda X: (X,)),
+    "sparse": (lambda: means.SparseMean(n_nonzero=1, clip=1, std=1.0, delta=1e-6, random_state=0), lambda X: (X,)),
     "peeling": (lambda: means.SparseMean(n_nonzero=1, clip=1, std=1.0, random_state=0), lambda X: (X,)),
     "quantile": (lambda: quantiles.PrivateQuantile([0.5], bounds=(0, 1), random_state=0), _first),
     "step": (lambda: quantiles.PrivateQuantile([0.5], bounds=(0, 1), step=0.1, random_state=0), _first),
@@ -200,6 +194,4 @@ def test_half_widths_whose_squares_are_no_floats_are_refused(name: str, half: fl
         with pytest.raises(InvalidParameter, match=r"differ .* by a factor of at most") as error:
             made.set_params(x_bounds=(0, 1e-20), y_bounds=(0.0, 1e130)).plan(N, 2)
         assert error.value.parameter == "x_bounds"
-    assert made.set_params(x_bounds=(0, 1e-100), **({} if name == "logistic" else {"y_bounds": (0, 1)})).plan(
-        N, 2
-    )
+    assert made.set_params(x_bounds=(0, 1e-100), **({} if name == "logistic" else {"y_bounds": (0, 1)})).plan(N, 2)

@@ -12,11 +12,7 @@ from dpstats.errors import InvalidData
 from dpstats.groups import GroupMeans
 from dpstats.means import AdaptiveMean, ClippedMean, PrivateVariance, SparseMean
 from dpstats.privacy import PrivacyBudget
-from dpstats.regression import (
-    PrivateLinearRegression,
-    PrivateLogisticRegression,
-    SufficientStatisticsRegression,
-)
+from dpstats.regression import PrivateLinearRegression, PrivateLogisticRegression, SufficientStatisticsRegression
 from dpstats.textbook import FunctionalMechanismRegression
 from tests.data.engines import Cut
 

@@ -33,9 +33,7 @@ def test_arrays_of_booleans():
         assert truths("condition", empty).tolist() == []
 
 
-@pytest.mark.parametrize(
-    "data", [[1, 0], [True, 1], ["True"], np.array([1]), pl.Series([1]), [[True]], [True, "4242"]]
-)
+@pytest.mark.parametrize("data", [[1, 0], [True, 1], ["True"], np.array([1]), pl.Series([1]), [[True]], [True, "4242"]])
 def test_what_is_no_boolean_is_refused(data):
     with pytest.raises(InvalidData, match=r"^condition must") as caught:
         truths("condition", data)
@@ -115,8 +113,4 @@ class Unequal(str):
 def test_rows_of_a_foreign_class_are_not_compared() -> None:
     rows = np.array(["a", Unequal("a"), "b", None, Unequal("a")], dtype=object)
     alone = [int(Categories(["a", "b"]).codes(rows[[place]])[0]) for place in range(len(rows))]
-    assert (
-        Categories(["a", "b"]).codes(rows).tolist()
-        == Categories(["a", "b"]).codes(rows.tolist()).tolist()
-        == alone
-    )
+    assert Categories(["a", "b"]).codes(rows).tolist() == Categories(["a", "b"]).codes(rows.tolist()).tolist() == alone

@@ -19,11 +19,7 @@ from dpstats.tables import ContingencyTable
 
 rng = np.random.default_rng(1)
 FRAME = pd.DataFrame(
-    {
-        "number": rng.normal(size=500),
-        "plan": rng.choice(["a", "b", "c"], 500),
-        "visits": rng.integers(0, 3, 500),
-    }
+    {"number": rng.normal(size=500), "plan": rng.choice(["a", "b", "c"], 500), "visits": rng.integers(0, 3, 500)}
 )
 LEVELS = {"visits": [0, 1, 2], "plan": ["a", "b"]}
 KINDS = (Categories([0, 1, 2]), Categories(["a", "b"]))

@@ -21,10 +21,7 @@ X = np.random.default_rng(2).normal(size=(2000, 3))
 @pytest.mark.parametrize("chunks", [(300, 2), (150, 1)])
 def test_fits_are_those_in_memory(chunks):
     array = da.from_array(X, chunks=chunks)
-    for made in (
-        ClippedMean(bounds=(-2, 2), random_state=0),
-        AdaptiveMean(bound=9.0, std=1.0, random_state=0),
-    ):
+    for made in (ClippedMean(bounds=(-2, 2), random_state=0), AdaptiveMean(bound=9.0, std=1.0, random_state=0)):
         with dask.config.set(scheduler="synchronous"):
             np.testing.assert_array_equal(made.fit(array).mean_, made.fit(X).mean_)
 
@@ -103,7 +100,5 @@ def test_objects_that_are_numbers_are_read_as_in_memory() -> None:
         rows = pytest.importorskip("dask.dataframe").from_pandas(frame, npartitions=3)
         for missing in ("center", "drop"):
             mean = ClippedMean(bounds=(0, 5), missing=missing, random_state=0)
-            found = [
-                mean.fit(X).mean_[0] for X in (frame, rows, da.from_array(frame.to_numpy(), chunks=(7, 1)))
-            ]
+            found = [mean.fit(X).mean_[0] for X in (frame, rows, da.from_array(frame.to_numpy(), chunks=(7, 1)))]
             assert found[0] == found[1] == found[2]

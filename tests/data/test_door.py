@@ -36,11 +36,7 @@ from dpstats.means.sparse_selection import Halves
 from dpstats.privacy import PrivacyBudget
 from dpstats.quantiles import PrivateDistribution, PrivateMedian, PrivateQuantile
 from dpstats.ranks import MannWhitneyTest, SignedRankTest
-from dpstats.regression import (
-    PrivateLinearRegression,
-    PrivateLogisticRegression,
-    SufficientStatisticsRegression,
-)
+from dpstats.regression import PrivateLinearRegression, PrivateLogisticRegression, SufficientStatisticsRegression
 from dpstats.regression.rows import Center
 from dpstats.textbook import FunctionalMechanismRegression
 from tests.data.spark import cut
@@ -71,9 +67,7 @@ CASES: dict[str, Case] = {
     "integers": case(3, -1, 0, dtypes=("i8", "i2", "f4")),
     "booleans": case(True, False, True, dtypes=("?",)),
     "float32 at a bound": Case([narrow] * N, [float(narrow)] * N, ("f4",)),
-    "float32 at a bound, one missing": Case(
-        [narrow] * 11 + [np.float32(NAN)], [float(narrow)] * 11 + [NAN], ("f4",)
-    ),
+    "float32 at a bound, one missing": Case([narrow] * 11 + [np.float32(NAN)], [float(narrow)] * 11 + [NAN], ("f4",)),
     "float16 at a bound, one missing": Case(
         [np.float16(0.1)] * 11 + [np.float16(NAN)], [float(np.float16(0.1))] * 11 + [NAN], ("f2",)
     ),
@@ -165,9 +159,7 @@ CONTAINERS: dict[str, Callable[[Case], list[Any]]] = {
     "list of rows": lambda c: [[[entry] for entry in c.entries], [(entry,) for entry in c.entries]],
     "array": lambda c: typed(c.entries, c.dtypes, lambda array: array),
     "array of one dimension": lambda c: typed(c.entries, c.dtypes[:1], lambda array: array[:, 0]),
-    "strided array": lambda c: typed(
-        c.entries, c.dtypes[:1], lambda array: np.repeat(array, 3, axis=1)[:, 1:2]
-    ),
+    "strided array": lambda c: typed(c.entries, c.dtypes[:1], lambda array: np.repeat(array, 3, axis=1)[:, 1:2]),
     "objects": lambda c: [objects(c.entries)],
     "pandas": lambda c: typed(c.entries, c.dtypes, lambda array: pd.DataFrame(array, columns=["a"])),
     "pandas, objects": lambda c: [pd.DataFrame({"a": pd.Series(list(c.entries), dtype=object)})],
@@ -203,9 +195,7 @@ EVERY = ("error", "drop", "center")
 MEANS = {"bounds": BOUNDS, "delta": 1e-6}
 POLICIES: dict[str, dict[str, Family]] = {
     "mean": with_policies(lambda m: ClippedMean(**MEANS, clipped_share=True, missing=m), EVERY),
-    "mean at 0.1": with_policies(
-        lambda m: ClippedMean(bounds=(-0.1, 0.1), clipped_share=True, missing=m), EVERY
-    ),
+    "mean at 0.1": with_policies(lambda m: ClippedMean(bounds=(-0.1, 0.1), clipped_share=True, missing=m), EVERY),
     "ball": with_policies(
         lambda m: ClippedMean(clip=0.1, clip_norm="l2", clipped_share=True, delta=1e-6, missing=m), EVERY
     ),
@@ -218,17 +208,13 @@ POLICIES: dict[str, dict[str, Family]] = {
         lambda m: GroupQuantiles(groups=["u", "v"], bounds=BOUNDS, missing=m), DROP, LABELS
     ),
     "per row": with_policies(
-        lambda m: MeanPerRow(bounds=BOUNDS, max_rows=4, called="row", missing=m),
-        DROP,
-        ["p", "q", "r", "s"] * 3,
+        lambda m: MeanPerRow(bounds=BOUNDS, max_rows=4, called="row", missing=m), DROP, ["p", "q", "r", "s"] * 3
     ),
     "quantile": with_policies(lambda m: PrivateQuantile(bounds=BOUNDS, missing=m), DROP),
     "median": with_policies(lambda m: PrivateMedian(bounds=BOUNDS, missing=m), DROP),
     "distribution": with_policies(lambda m: PrivateDistribution(bounds=BOUNDS, missing=m), DROP),
     "signed ranks": with_policies(lambda m: SignedRankTest(n_simulations=99), ONLY),
-    "ranks": with_policies(
-        lambda m: MannWhitneyTest(groups=["u", "v"], n_simulations=99), ONLY, ["u", "v"] * 6
-    ),
+    "ranks": with_policies(lambda m: MannWhitneyTest(groups=["u", "v"], n_simulations=99), ONLY, ["u", "v"] * 6),
     "linear": with_policies(
         lambda m: PrivateLinearRegression(x_bounds=BOUNDS, y_bounds=BOUNDS, missing=m), DROP, OUTCOMES
     ),
@@ -241,12 +227,8 @@ POLICIES: dict[str, dict[str, Family]] = {
     "covariance": with_policies(lambda m: PrivateCovariance(bounds=BOUNDS), ONLY),
     "components": with_policies(lambda m: PrivatePCA(bounds=BOUNDS), ONLY),
     "mean vector": with_policies(lambda m: HotellingTest(bounds=BOUNDS), ONLY),
-    "two mean vectors": with_policies(
-        lambda m: HotellingTest(groups=["u", "v"], bounds=BOUNDS), ONLY, ["u", "v"] * 6
-    ),
-    "logistic": with_policies(
-        lambda m: PrivateLogisticRegression(x_bounds=BOUNDS, missing=m), DROP, OUTCOMES > 0
-    ),
+    "two mean vectors": with_policies(lambda m: HotellingTest(groups=["u", "v"], bounds=BOUNDS), ONLY, ["u", "v"] * 6),
+    "logistic": with_policies(lambda m: PrivateLogisticRegression(x_bounds=BOUNDS, missing=m), DROP, OUTCOMES > 0),
 }
 FAMILIES = {f"{name}, {policy}": family for name, some in POLICIES.items() for policy, family in some.items()}
 PLANS = {name: family.estimator.plan(4 if "per row" in name else N, 1) for name, family in FAMILIES.items()}
@@ -290,9 +272,7 @@ def same_table(first: Rows | None, second: Rows | None) -> bool:
     """Say whether both are tables in memory of the same bits, of which every estimator reads the same."""
     if not isinstance(first, Table) or not isinstance(second, Table):
         return False
-    columns = [
-        table.X.view(np.int64) if table.X.dtype == np.float64 else table.X for table in (first, second)
-    ]
+    columns = [table.X.view(np.int64) if table.X.dtype == np.float64 else table.X for table in (first, second)]
     beside = [{role: column.tolist() for role, column in table.beside().items()} for table in (first, second)]
     return columns[0].dtype == columns[1].dtype and np.array_equal(*columns) and beside[0] == beside[1]
 
@@ -317,9 +297,7 @@ def engine() -> Iterator[None]:
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_a_column_is_the_same_to_every_family_in_every_container(
-    name: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_column_is_the_same_to_every_family_in_every_container(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Narrow, "_ENTRIES", 5)
     column = CASES[name]
     refused = None in column.numbers
@@ -332,9 +310,7 @@ def test_a_column_is_the_same_to_every_family_in_every_container(
             held += 1
             if all(same_table(rows_of(X, way), tables[way]) for way in WAYS):
                 continue
-            if not open_source(
-                X
-            ).ordered:  # read as a whole, and added up by the database itself or in blocks
+            if not open_source(X).ordered:  # read as a whole, and added up by the database itself or in blocks
                 rows = rows_of(X, WAYS[0])
                 assert refused or (rows is not None and same_table(rows.whole(), tables[WAYS[0]]))
             for family in FAMILIES if open_source(X).ordered else ADDED_UP:
@@ -344,20 +320,7 @@ def test_a_column_is_the_same_to_every_family_in_every_container(
         assert "refused" not in expected.values()
 
 
-OTHERS = [
-    0.25,
-    7,
-    True,
-    None,
-    math.nan,
-    math.inf,
-    "x",
-    np.float32(0.1),
-    Decimal("0.3"),
-    2**53 + 1,
-    10**400,
-    [1],
-]
+OTHERS = [0.25, 7, True, None, math.nan, math.inf, "x", np.float32(0.1), Decimal("0.3"), 2**53 + 1, 10**400, [1]]
 
 
 @pytest.mark.parametrize("container", CONTAINERS)
@@ -373,9 +336,7 @@ def test_a_neighbor_moves_no_other_row(container: str) -> None:
             if not mixed and type(other) not in kinds and other is not None:
                 continue
             try:
-                tables = CONTAINERS[container](
-                    Case([*column.entries[:-1], other], column.numbers, column.dtypes[:1])
-                )
+                tables = CONTAINERS[container](Case([*column.entries[:-1], other], column.numbers, column.dtypes[:1]))
             except (OverflowError, ValueError, TypeError):  # the container's type cannot hold it
                 continue
             if before is None:
@@ -468,9 +429,7 @@ def test_labels_that_differ_are_different_groups(container: str, labels: str) ->
     found = [label for count, label in enumerate(SPELLINGS[labels], 1) for _ in range(count)]
     frame = pd.DataFrame({"g": found, "x": np.arange(len(found)) % 2.0})
     X = WIDE[container](frame)
-    made = GroupMeans(
-        by="g", groups=SPELLINGS[labels], bounds=(0, 1), epsilon=1e5, delta=1e-6, random_state=0
-    )
+    made = GroupMeans(by="g", groups=SPELLINGS[labels], bounds=(0, 1), epsilon=1e5, delta=1e-6, random_state=0)
     counts = np.ravel(made.fit(X).counts_)
     np.testing.assert_allclose(counts, np.arange(1, len(SPELLINGS[labels]) + 1), atol=1e-2)
 

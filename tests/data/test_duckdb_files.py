@@ -34,9 +34,7 @@ def write(writer: str, path: Path) -> None:
         columns = [pa.array(spans, type=pa.duration("s")), pa.array([1.0, 2.0, 3.0])]
         pq.write_table(pa.table(columns, names=["d'\"", "x"]), path)
     else:
-        duckdb.sql('SELECT INTERVAL 1 DAY AS "d\'""", 1.0::DOUBLE AS x FROM range(3)').write_parquet(
-            str(path)
-        )
+        duckdb.sql('SELECT INTERVAL 1 DAY AS "d\'""", 1.0::DOUBLE AS x FROM range(3)').write_parquet(str(path))
 
 
 @pytest.mark.parametrize("writer", WRITERS)

@@ -125,9 +125,7 @@ def test_types_that_are_no_numbers_are_refused_by_name(connection):
             ClippedMean(bounds=(0, 1)).fit(connection.sql(f"SELECT {value}::{kind} AS u FROM range(3)"))
     # Values of an ENUM are in its type's name, and may be those of the rows.
     with pytest.raises(InvalidData, match=r"of the type ENUM\."):
-        ClippedMean(bounds=(0, 1)).fit(
-            connection.sql("SELECT 'secret'::ENUM('secret', 'b') AS u FROM range(3)")
-        )
+        ClippedMean(bounds=(0, 1)).fit(connection.sql("SELECT 'secret'::ENUM('secret', 'b') AS u FROM range(3)"))
     with pytest.raises(InvalidParameter, match="y must name columns of X"):
         PrivateLinearRegression(x_bounds=(0, 1), y_bounds=(0, 1)).fit(connection.sql("SELECT 1.0 AS u"), "zz")
 

@@ -29,28 +29,20 @@ pq = pytest.importorskip("pyarrow.parquet")
 N, FILES = 2000, 200
 RNG = np.random.default_rng(3)
 ROWS = pd.DataFrame(
-    {
-        "a": RNG.normal(size=N),
-        "k": RNG.integers(0, 3, N),
-        "g": RNG.choice(["u", "v", "w"], N, p=[0.5, 0.3, 0.2]),
-    }
+    {"a": RNG.normal(size=N), "k": RNG.integers(0, 3, N), "g": RNG.choice(["u", "v", "w"], N, p=[0.5, 0.3, 0.2])}
 )
 SEED = {"random_state": 0}
 FITS: dict[str, Callable[[Any], Any]] = {
     "mean": lambda X: ClippedMean(bounds={"a": (-2, 2), "k": (0, 2)}, **SEED).fit(X).mean_,
     "median": lambda X: PrivateQuantile(0.5, bounds=(-2, 2), **SEED).fit(_columns(X, ["a"])).quantile_,
     "groups": lambda X: GroupMeans(groups=["u", "v"], by="g", bounds={"a": (-2, 2)}, **SEED).fit(X).means_,
-    "numbered groups": lambda X: (
-        GroupMeans(groups=[0, 1], by="k", bounds={"a": (-2, 2)}, **SEED).fit(X).means_
-    ),
+    "numbered groups": lambda X: GroupMeans(groups=[0, 1], by="k", bounds={"a": (-2, 2)}, **SEED).fit(X).means_,
     "found groups": lambda X: (
         GroupMeans(groups="discover", by="g", bounds={"a": (-2, 2)}, epsilon=9.0, **SEED).fit(X).means_
     ),
     "table": lambda X: ContingencyTable(levels={"g": ["u", "v", "w"], "k": [0, 1, 2]}, **SEED).fit(X).counts_,
     "regression": lambda X: (
-        PrivateLinearRegression(x_bounds=(0, 2), y_bounds=(-2, 2), **SEED)
-        .fit(_columns(X, ["k", "a"]), "a")
-        .params_
+        PrivateLinearRegression(x_bounds=(0, 2), y_bounds=(-2, 2), **SEED).fit(_columns(X, ["k", "a"]), "a").params_
     ),
 }
 
@@ -168,18 +160,13 @@ def test_codes_of_missing_entries_are_those_of_every_file(tmp_path: Path) -> Non
 
 def contents(X: Any) -> list[tuple[Any, ...]]:
     """Return all rows as the door reads them, in an order of their own."""
-    rows = (
-        open_source(X)
-        .read(Schema(numbers=("a", "k"), beside=(Column("labels", "g"),), missing="drop"))
-        .whole()
-    )
+    rows = open_source(X).read(Schema(numbers=("a", "k"), beside=(Column("labels", "g"),), missing="drop")).whole()
     return sorted((*map(repr, x.tolist()), repr(label)) for x, label in zip(rows.X, rows.labels, strict=True))
 
 
 @pytest.mark.parametrize("cut", [1, 2, 7])
 @pytest.mark.parametrize(
-    "other",
-    [(np.nan, 1, "u"), (np.inf, 2, None), (1e300, 0.5, "new"), (-0.0, np.nan, "w"), (2.0**53, 2**53, "é")],
+    "other", [(np.nan, 1, "u"), (np.inf, 2, None), (1e300, 0.5, "new"), (-0.0, np.nan, "w"), (2.0**53, 2**53, "é")]
 )
 def test_a_row_moves_no_other_row(cut: int, other: tuple[Any, ...], tmp_path: Path) -> None:
     """The other rows stay, also if the row changes the types, the statistics and the file that it is in."""

@@ -59,8 +59,7 @@ def test_a_column_is_a_table_of_one(kind: str) -> None:
     assert mean.feature_names_in_.tolist() == ["a"]
     quantile = PrivateQuantile(bounds=(-3, 3), epsilon=10.0, random_state=0).fit(entries(FRAMES[kind], "a"))
     assert (
-        quantile.quantile_
-        == PrivateQuantile(bounds=(-3, 3), epsilon=10.0, random_state=0).fit(FRAME[["a"]]).quantile_
+        quantile.quantile_ == PrivateQuantile(bounds=(-3, 3), epsilon=10.0, random_state=0).fit(FRAME[["a"]]).quantile_
     )
 
 
@@ -103,9 +102,7 @@ def test_y_of_what_needs_none_is_ignored() -> None:
 @kinds
 def test_labels_of_a_frame_of_one_column(kind: str) -> None:
     counts = Histogram(["x", "y"], 1.0, random_state=0).release(entries(FRAMES[kind], "g")).counts
-    assert np.array_equal(
-        counts, Histogram(["x", "y"], 1.0, random_state=0).release(FRAME["g"].tolist()).counts
-    )
+    assert np.array_equal(counts, Histogram(["x", "y"], 1.0, random_state=0).release(FRAME["g"].tolist()).counts)
     labels = chosen(FRAMES[kind], ["g"])
     means = GroupMeans(groups=["x", "y"], bounds=(-3, 3), random_state=0).fit(FRAME[["a"]], labels)
     assert means.means_.shape == (2, 1)

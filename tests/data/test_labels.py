@@ -26,25 +26,14 @@ def test_parameters_by_name():
     given = pd.Series([1.0, 2.0], index=["a", "b"])
     assert by_name("mean", given, ["b", "a"]).tolist() == [2.0, 1.0]
     assert by_name("mean", pd.Series([1.0, 2.0]), [1, 0]).tolist() == [2.0, 1.0]
-    for unlabelled in (
-        [1.0, 2.0],
-        (1.0, 2.0),
-        np.ones(2),
-        0.0,
-        None,
-        pd.Series([1.0, 2.0]),
-        pl.Series([1.0, 2.0]),
-    ):
+    for unlabelled in ([1.0, 2.0], (1.0, 2.0), np.ones(2), 0.0, None, pd.Series([1.0, 2.0]), pl.Series([1.0, 2.0])):
         assert by_name("mean", unlabelled, ["b", "a"]) is unlabelled
     for names in (None, [0, 1]):
         assert by_name("mean", given, names) is given
     # A table where a vector belongs is left to the check of its shape.
     row = pd.DataFrame({"a": [1.0], "b": [2.0]})
     assert by_name("mean", row, ["b", "a"]) is row
-    with pytest.raises(
-        InvalidParameter,
-        match=r"^mean must",
-    ):
+    with pytest.raises(InvalidParameter, match=r"^mean must"):
         by_name("mean", given, ["b", "c"])
 
 
@@ -75,9 +64,7 @@ def test_what_a_row_is():
         assert unit_of(rows) == "row"
     # Their number depends on the data.
     for fewer in (frame[frame["a"] > 1], frame[:2], frame.dropna().iloc[1:], frame.groupby("b").mean()):
-        with pytest.raises(
-            InvalidData, match="You dropped rows: keep them, and use missing='drop' or groups"
-        ):
+        with pytest.raises(InvalidData, match="You dropped rows: keep them, and use missing='drop' or groups"):
             unit_of(fewer)
     for other in (3, "", " ", "person", ("person",), (" ", 3), (7, 3)):
         frame.attrs[UNIT] = other

@@ -19,9 +19,7 @@ from dpstats.regression import PrivateLinearRegression
 from dpstats.tables import ContingencyTable
 
 DRAWS = np.random.default_rng(0)
-FRAME = pl.DataFrame(
-    {"a": DRAWS.normal(size=500), "b": DRAWS.normal(size=500), "g": DRAWS.choice(["u", "v"], 500)}
-)
+FRAME = pl.DataFrame({"a": DRAWS.normal(size=500), "b": DRAWS.normal(size=500), "g": DRAWS.choice(["u", "v"], 500)})
 SEED = {"random_state": 0}
 
 
@@ -42,9 +40,7 @@ def test_fits_are_those_in_memory_and_nothing_is_collected(monkeypatch: pytest.M
         lambda X: ClippedMean(bounds={"a": (-2, 2)}, **SEED).fit(X).mean_,
         lambda X: GroupMeans(groups=["u", "v"], by="g", bounds={"b": (-2, 2)}, **SEED).fit(X).means_,
         lambda X: ContingencyTable(levels={"g": ["u", "v"]}, **SEED).fit(X).counts_,
-        lambda X: (
-            PrivateLinearRegression(x_bounds={"a": (-2, 2)}, y_bounds=(-2, 2), **SEED).fit(X, "b").params_
-        ),
+        lambda X: PrivateLinearRegression(x_bounds={"a": (-2, 2)}, y_bounds=(-2, 2), **SEED).fit(X, "b").params_,
     ):
         np.testing.assert_array_equal(fit(FRAME.lazy()), fit(FRAME))
     assert max(sizes) <= 60
@@ -128,9 +124,7 @@ class Table:
         return Typed(self.arrow.schema)
 
     def to_pyarrow_batches(self, chunk_size: int) -> Any:
-        return pa.RecordBatchReader.from_batches(
-            self.arrow.schema, self.arrow.to_batches(max_chunksize=chunk_size)
-        )
+        return pa.RecordBatchReader.from_batches(self.arrow.schema, self.arrow.to_batches(max_chunksize=chunk_size))
 
 
 Table.__module__ = "ibis.expr.types.relations"  # as the package finds out
@@ -178,9 +172,7 @@ def test_a_dataset_of_pyarrow_is_the_frame(kind: str, tmp_path: Any) -> None:
     dataset = pytest.importorskip("pyarrow.dataset")
     table = FRAME.to_arrow()
     for place in range(3):  # in three files
-        dataset.write_dataset(
-            table.slice(place * 200, 200 if place < 2 else None), tmp_path / str(place), format=kind
-        )
+        dataset.write_dataset(table.slice(place * 200, 200 if place < 2 else None), tmp_path / str(place), format=kind)
     given = dataset.dataset(tmp_path, format=kind)
     assert open_source(given).kind("g") == "text" and open_source(given).kind("a") == "number"
     for fit in (

@@ -27,20 +27,7 @@ from tests.data.awkward import COLUMNS, VALUES, Colour, Raises, beside
 
 pa = pytest.importorskip("pyarrow")
 
-DECLARED = [
-    1,
-    2,
-    2**53 + 1,
-    0.5,
-    "a",
-    "1",
-    b"1",
-    None,
-    np.datetime64("2020-01-02"),
-    (1, "a"),
-    Colour.RED,
-    2**64 + 1,
-]
+DECLARED = [1, 2, 2**53 + 1, 0.5, "a", "1", b"1", None, np.datetime64("2020-01-02"), (1, "a"), Colour.RED, 2**64 + 1]
 CATEGORIES = Categories(DECLARED)
 
 
@@ -60,38 +47,14 @@ def test_a_container_of_one_type_gives_what_its_items_give(kind):
     column, values = COLUMNS[kind]
     made = column(list(values))
     # An item of a column of categories comes out of an array that numpy made of all of them.
-    items = (
-        list(values)
-        if "categories" in kind
-        else made.to_pylist()
-        if hasattr(made, "to_pylist")
-        else list(made)
-    )
+    items = list(values) if "categories" in kind else made.to_pylist() if hasattr(made, "to_pylist") else list(made)
     if kind.startswith("polars Datetime"):
-        items = list(
-            made.to_numpy()
-        )  # Python's times have no nanoseconds, and numpy's no zone: left out above
+        items = list(made.to_numpy())  # Python's times have no nanoseconds, and numpy's no zone: left out above
     assert CATEGORIES.codes(made).tolist() == CATEGORIES.codes(items).tolist()
 
 
 def test_codes():
-    rows = [
-        1,
-        1.0,
-        True,
-        np.int8(1),
-        2,
-        2**53 + 1,
-        2.0**53,
-        "a",
-        b"a",
-        "1",
-        b"1",
-        None,
-        math.nan,
-        [1],
-        Raises(),
-    ]
+    rows = [1, 1.0, True, np.int8(1), 2, 2**53 + 1, 2.0**53, "a", b"a", "1", b"1", None, math.nan, [1], Raises()]
     codes = [0, 0, 0, 0, 1, 2, -1, 4, -1, 5, 6, 7, 7, -1, -1]
     assert CATEGORIES.codes(rows).tolist() == codes
     # As the word 3 of a file: a text that is no label is the label of its value.
@@ -107,9 +70,7 @@ def test_masked_entries_are_missing_and_never_what_they_hide():
     data = np.ma.masked_array([1, 2, 1], mask=[True, False, False])
     assert Categories([1, 2]).codes(data).tolist() == [-1, 1, 0]
     assert Categories([1, None]).codes(data).tolist() == [1, -1, 0]
-    records = np.ma.masked_array(
-        np.array([(1, 2), (1, 2)], dtype="i4,i4"), mask=[(False, True), (False, False)]
-    )
+    records = np.ma.masked_array(np.array([(1, 2), (1, 2)], dtype="i4,i4"), mask=[(False, True), (False, False)])
     assert Categories([(1, 2)]).codes(records).tolist() == [-1, 0]
     assert Categories([(1, 2), None]).codes([np.ma.masked, (1, 2)]).tolist() == [1, 0]
 
@@ -117,12 +78,7 @@ def test_masked_entries_are_missing_and_never_what_they_hide():
 def test_times_are_equal_by_instant_whatever_the_unit():
     category = Categories([np.datetime64("2020-01-02", "ns"), "2020"])
     assert category.values[0] == np.datetime64("2020-01-02")  # no integer of nanoseconds
-    rows = [
-        np.datetime64("2020-01-02", "D"),
-        np.datetime64("2020-01-02", "s"),
-        pd.Timestamp("2020-01-02"),
-        "2020",
-    ]
+    rows = [np.datetime64("2020-01-02", "D"), np.datetime64("2020-01-02", "s"), pd.Timestamp("2020-01-02"), "2020"]
     assert category.codes(rows).tolist() == [0, 0, 0, 1]
     assert category.codes([1577923200000000000]).tolist() == [-1]
 
@@ -173,20 +129,7 @@ def test_bad_categories(values, words):
 
 def test_all_small_tables_of_values_that_were_confused():
     # Every pair of these once gave one of them another type.
-    values = [
-        1,
-        "x",
-        0.5,
-        b"1",
-        2**53 + 1,
-        2**63 + 1,
-        -1,
-        True,
-        None,
-        [1],
-        [1, 2],
-        np.datetime64("2020-01-02", "ns"),
-    ]
+    values = [1, "x", 0.5, b"1", 2**53 + 1, 2**63 + 1, -1, True, None, [1], [1, 2], np.datetime64("2020-01-02", "ns")]
     alone = [int(CATEGORIES.codes([value])[0]) for value in values]
     for places in itertools.product(range(len(values)), repeat=3):
         assert CATEGORIES.codes([values[i] for i in places]).tolist() == [alone[i] for i in places]
@@ -258,8 +201,7 @@ def reference(labels: list[Any], word: str) -> int:
     values = [value(label) for label in labels]
     by_value = None not in values and len({*values}) == len(values)
     known = [
-        found if by_value or not isinstance(label, str) else None
-        for label, found in zip(labels, values, strict=True)
+        found if by_value or not isinstance(label, str) else None for label, found in zip(labels, values, strict=True)
     ]
     found = value(word)
     return known.index(found) if found is not None and found in known else -1
@@ -332,11 +274,7 @@ def test_labels_mean_the_same_in_every_column_of_numbers(
 
 def test_integers_beyond_floats_stay_apart_in_files() -> None:
     made = Categories([2**53, 2**53 + 1])
-    assert made.codes(Words(["9007199254740992", "9007199254740993", "9007199254740993.0"])).tolist() == [
-        0,
-        1,
-        1,
-    ]
+    assert made.codes(Words(["9007199254740992", "9007199254740993", "9007199254740993.0"])).tolist() == [0, 1, 1]
     assert made.codes(np.array([2**53, 2**53 + 1])).tolist() == [0, 1]
     assert Categories([2**60]).codes(np.array([2.0**60])).tolist() == [0]
     # Of a float label the shortest decimal is meant, and no other number that rounds to it.
@@ -344,9 +282,7 @@ def test_integers_beyond_floats_stay_apart_in_files() -> None:
 
 
 @pytest.mark.parametrize("source", ["csv", "parquet", "lazy", "duckdb", "dask", "arrow", "pandas"])
-@pytest.mark.parametrize(
-    "labels", [["0", "1"], [0, 1], [False, True], [Decimal(0), 1.0], ["false", "true"]], ids=repr
-)
+@pytest.mark.parametrize("labels", [["0", "1"], [0, 1], [False, True], [Decimal(0), 1.0], ["false", "true"]], ids=repr)
 def test_every_source_reads_labels_by_value(source: str, labels: list[Any], tmp_path: Any) -> None:
     for written in ([0.0, 1.0, 1.0, 3.0], ["0.0", "1", "TRUE", "x"], [0, 1, 1, 3]):
         frame = pd.DataFrame({"g": written, "x": [1.0, 2.0, 3.0, 4.0]})

@@ -143,21 +143,12 @@ def test_labels_of_another_declared_type_are_refused_before_a_charge(labels: Any
     with pytest.raises(InvalidData, match="y must"):
         made.fit(np.ones((3, 1)), labels)
     # Of a list no type is declared, so that one row does not decide whether the data are refused.
-    assert not budget.history() and made.set_params(budget=None, random_state=0).fit(
-        np.ones((3, 1)), ["north", 1, 0]
-    )
+    assert not budget.history() and made.set_params(budget=None, random_state=0).fit(np.ones((3, 1)), ["north", 1, 0])
 
 
-PEOPLE = pd.DataFrame(
-    {"x": [1.0, 2.0, 3.0], "y": [0.0, 1.0, 2.0], "g": ["a", "b", "a"], "u": ["p", "q", "r"]}
-)
+PEOPLE = pd.DataFrame({"x": [1.0, 2.0, 3.0], "y": [0.0, 1.0, 2.0], "g": ["a", "b", "a"], "u": ["p", "q", "r"]})
 PAIRS: list[tuple[Any, Any]] = [
-    (
-        lambda X, y: PrivateLinearRegression(x_bounds=(0, 3), y_bounds=(0, 3), random_state=0).fit(
-            X[["x"]], y["y"]
-        ),
-        "y",
-    ),
+    (lambda X, y: PrivateLinearRegression(x_bounds=(0, 3), y_bounds=(0, 3), random_state=0).fit(X[["x"]], y["y"]), "y"),
     (lambda X, y: GroupMeans(groups=["a", "b"], bounds=(0, 3), random_state=0).fit(X[["x"]], y["g"]), "y"),
     (
         lambda X, y: PrivateLinearRegression(
@@ -165,22 +156,11 @@ PAIRS: list[tuple[Any, Any]] = [
         ).fit(X[["x"]], X["y"], weights=y["x"]),
         "weights",
     ),
-    (
-        lambda X, y: PrivateSurvival(horizon=3, random_state=0).fit(X["x"], (y["y"] > 0).astype(float)),
-        "event",
-    ),
+    (lambda X, y: PrivateSurvival(horizon=3, random_state=0).fit(X["x"], (y["y"] > 0).astype(float)), "event"),
     (lambda X, y: MannWhitneyTest(groups=["a", "b"], random_state=0).fit(X["x"], y["g"]), "y"),
-    (
-        lambda X, y: Histogram(["a", "b"], 1.0, delta=1e-6, max_rows=2, random_state=0).release(
-            X["g"], y["u"]
-        ),
-        "units",
-    ),
+    (lambda X, y: Histogram(["a", "b"], 1.0, delta=1e-6, max_rows=2, random_state=0).release(X["g"], y["u"]), "units"),
     (lambda X, y: wilcoxon_signed_rank(X["x"], y["y"], epsilon=1.0, random_state=0), "y"),
-    (
-        lambda X, y: parse("y ~ x", bounds={"x": (0, 3), "y": (0, 3)}).rows({"x": X["x"], "y": y["y"]}),
-        r"data\['y'\]",
-    ),
+    (lambda X, y: parse("y ~ x", bounds={"x": (0, 3), "y": (0, 3)}).rows({"x": X["x"], "y": y["y"]}), r"data\['y'\]"),
 ]
 
 

@@ -33,17 +33,7 @@ pa = pytest.importorskip("pyarrow")
 pytest.importorskip("duckdb")
 
 CODES = [-999, "unk", 99.9]
-MODULES = (
-    "means",
-    "quantiles",
-    "tables",
-    "ranks",
-    "statistic",
-    "regression",
-    "covariance",
-    "groups",
-    "identity",
-)
+MODULES = ("means", "quantiles", "tables", "ranks", "statistic", "regression", "covariance", "groups", "identity")
 
 
 def estimators() -> list[type]:
@@ -65,18 +55,9 @@ def test_every_estimator_with_missing_has_codes(made: type) -> None:
 @pytest.mark.parametrize(
     ("entry", "matches"),
     [
-        *[
-            (entry, True)
-            for entry in (-999, -999.0, Decimal("-999"), np.int16(-999), "-999", " -999.00 ", "-9.99e2")
-        ],
-        *[
-            (entry, True)
-            for entry in ("unk", " unk ", 99.9, "99.90", Decimal("99.9"), float(np.float32(99.9)))
-        ],
-        *[
-            (entry, False)
-            for entry in (999, -998, "UNK", "unknown", "", None, math.nan, True, [-999], 99, b"unk")
-        ],
+        *[(entry, True) for entry in (-999, -999.0, Decimal("-999"), np.int16(-999), "-999", " -999.00 ", "-9.99e2")],
+        *[(entry, True) for entry in ("unk", " unk ", 99.9, "99.90", Decimal("99.9"), float(np.float32(99.9)))],
+        *[(entry, False) for entry in (999, -998, "UNK", "unknown", "", None, math.nan, True, [-999], 99, b"unk")],
     ],
     ids=repr,
 )
@@ -87,9 +68,7 @@ def test_a_code_is_compared_by_value_or_by_text(entry: Any, matches: bool) -> No
 
 
 @pytest.mark.parametrize(
-    "codes",
-    [-999, "unk", [None], [math.nan], [math.inf], [""], [" "], [True], [[1]], {"a": 1}, [b"unk"]],
-    ids=repr,
+    "codes", [-999, "unk", [None], [math.nan], [math.inf], [""], [" "], [True], [[1]], {"a": 1}, [b"unk"]], ids=repr
 )
 def test_bad_codes_are_refused_before_a_charge(codes: Any) -> None:
     budget = PrivacyBudget(1.0)
@@ -139,9 +118,7 @@ def test_every_source_clears_the_same_entries(seed: int, text: bool, tmp_path: P
     g = [["north", "unk", "-999.0", "south", "west"][k] for k in rng.integers(0, 5, n)]
     given = pd.DataFrame({"x": x, "z": rng.normal(size=n), "g": g})
     if text:
-        given["x"] = pd.Series(
-            ["unk" if k else v for v, k in zip(x, rng.random(n) < 0.3, strict=True)], dtype=object
-        )
+        given["x"] = pd.Series(["unk" if k else v for v, k in zip(x, rng.random(n) < 0.3, strict=True)], dtype=object)
     numbers = [math.nan if v in ("unk", -999, 99.9) else float(v) for v in given["x"]]
     labels = [{"north": 0, "south": 1}.get(v, 2 if v in ("unk", "-999.0") else -1) for v in g]
     column = Column("groups", "g", Categories(["north", "south", None]))
@@ -154,9 +131,7 @@ def test_every_source_clears_the_same_entries(seed: int, text: bool, tmp_path: P
         assert table.groups is not None and table.groups.tolist() == labels, name
         # Where the source adds rows up itself, as DuckDB does, codes are missing there, too.
         for missing in ("drop", "center"):
-            made = ClippedMean(
-                bounds={"x": (0, 10)}, missing=missing, missing_codes=CODES, std=None, random_state=0
-            )
+            made = ClippedMean(bounds={"x": (0, 10)}, missing=missing, missing_codes=CODES, std=None, random_state=0)
             if missing == "drop":
                 made.set_params(std="private")
             known = made.fit(pd.DataFrame({"x": numbers})).mean_
@@ -183,11 +158,7 @@ def test_a_fit_with_codes_is_the_fit_with_missing_entries() -> None:
     settings: dict[str, Any] = {"missing": "drop", "random_state": 0}
     for made, with_codes, without in [
         (ClippedMean(bounds=(0, 10), **settings), (coded,), (missing,)),
-        (
-            ClippedMean(bounds=(0, 10), **settings),
-            (coded.astype(int),),
-            (np.where(where, np.nan, x.astype(int)),),
-        ),
+        (ClippedMean(bounds=(0, 10), **settings), (coded.astype(int),), (np.where(where, np.nan, x.astype(int)),)),
         (ClippedMean(bounds=(0, 10), **settings), (coded.tolist(),), (missing.tolist(),)),
         (PrivateVariance(bounds=(0, 10), **settings), (coded,), (missing,)),
         (PrivateMedian(bounds=(0, 10), **settings), (y_coded,), (y,)),
@@ -219,9 +190,7 @@ def test_coded_entries_are_refused_where_missing_ones_are() -> None:
     with pytest.raises(InvalidData, match="contains NaN or infinity"):
         ClippedMean(bounds=(0, 5), missing_codes=CODES, budget=budget).fit(X)
     with pytest.raises(InvalidData, match="units must be text, numbers"):
-        MeanPerRow(max_rows=2, delta=1e-6, bounds=(0, 5), missing_codes=["a"], budget=budget).fit(
-            X, ["a", "b", "c"]
-        )
+        MeanPerRow(max_rows=2, delta=1e-6, bounds=(0, 5), missing_codes=["a"], budget=budget).fit(X, ["a", "b", "c"])
     with pytest.raises(InvalidData, match="y must be finite"):
         PrivateLinearRegression(x_bounds=(0, 5), y_bounds=(0, 5), missing_codes=CODES, budget=budget).fit(
             X + 999, X[:, 0]

@@ -96,9 +96,7 @@ FITS: dict[str, Any] = {
     ),
     "quantile": lambda make: PrivateQuantile(bounds=(-3, 3), **GIVEN).fit(make("b")).quantile_,
     "regression": lambda make: (
-        PrivateLinearRegression(x_bounds=(-3, 3), y_bounds=(-6, 6), **GIVEN)
-        .fit(make("a", "b", "y"), "y")
-        .params_
+        PrivateLinearRegression(x_bounds=(-3, 3), y_bounds=(-6, 6), **GIVEN).fit(make("a", "b", "y"), "y").params_
     ),
     "table": lambda make: ContingencyTable(levels={"g": ["u", "v"]}, **GIVEN).fit(make("g")).counts_,
 }

@@ -82,13 +82,9 @@ def test_integer():
         check_integer("k", 6, at_least=0, at_most=5)
 
 
-@pytest.mark.parametrize(
-    "value", [10**400, -(10**400), 10**5000], ids=["large", "negative", "of many digits"]
-)
+@pytest.mark.parametrize("value", [10**400, -(10**400), 10**5000], ids=["large", "negative", "of many digits"])
 def test_integers_beyond_all_floats_are_refused(value):
-    with pytest.raises(
-        InvalidParameter, match=r"^k must be an integer at least 1, got an integer of [\d,]+ bits$"
-    ):
+    with pytest.raises(InvalidParameter, match=r"^k must be an integer at least 1, got an integer of [\d,]+ bits$"):
         check_integer("k", value, at_least=1)
     assert check_integer("k", 2**128, at_least=1) == 2**128
 
@@ -121,10 +117,7 @@ def test_flag_and_jobs():
 def test_levels_of_short_floats_are_decimals():
     assert check_level("level", np.float32(0.05)) == check_level("level", np.float16(0.05)) == 0.05
     assert check_level("level", Fraction(1, 20)) == check_level("level", np.longdouble("0.05")) == 0.05
-    assert (
-        check_level("level", np.float32(1e-5)) == 1e-5
-        and type(check_level("level", np.float32(0.1))) is float
-    )
+    assert check_level("level", np.float32(1e-5)) == 1e-5 and type(check_level("level", np.float32(0.1))) is float
     for value in (0, 1, "0.05", np.float32(np.nan), np.float16(1e-9)):
         with pytest.raises(InvalidParameter, match=r"^level must be a finite number greater than 0"):
             check_level("level", value)
@@ -151,25 +144,16 @@ def test_columns_copies():
         (0.0, "clip must be a finite number greater than 0, got 0.0"),
         ("wide", "clip must be a finite number greater than 0, got 'wide'"),
         (True, "clip must be a finite number greater than 0, got True"),
-        (
-            [1.0, 0.0],
-            "clip must be one number per column, each finite and greater than 0, got another at position 1",
-        ),
+        ([1.0, 0.0], "clip must be one number per column, each finite and greater than 0, got another at position 1"),
         (
             [np.nan, 1.0],
             "clip must be one number per column, each finite and greater than 0, got another at position 0",
         ),
         ([1.0, 2.0, 3.0], "clip must be a number or one number per column (n_features=2), got 3 numbers"),
         ([[1.0, 2.0]], "clip must be a number or one number per column, each finite and greater than 0, got"),
-        (
-            [],
-            "clip must be a number or one number per column, each finite and greater than 0, got a list of 0",
-        ),
+        ([], "clip must be a number or one number per column, each finite and greater than 0, got a list of 0"),
         (["a", "b"], "clip must be a number or one number per column, each finite and greater than 0, got"),
-        (
-            [True, False],
-            "clip must be a number or one number per column, each finite and greater than 0, got",
-        ),
+        ([True, False], "clip must be a number or one number per column, each finite and greater than 0, got"),
         ([1j, 2.0], "clip must be a number or one number per column, each finite and greater than 0, got"),
     ],
 )
@@ -185,9 +169,7 @@ def test_ragged_columns_are_refused_by_name():
 
 
 def test_columns_without_limits_reads_well():
-    with pytest.raises(
-        InvalidParameter, match=r"^center must be one number per column, each finite, got another at"
-    ):
+    with pytest.raises(InvalidParameter, match=r"^center must be one number per column, each finite, got another at"):
         check_columns("center", [0.0, np.inf])
     with pytest.raises(InvalidParameter, match="at least 0, got another at position 1"):
         check_columns("std", [0.0, -1.0], at_least=0)
@@ -195,12 +177,7 @@ def test_columns_without_limits_reads_well():
 
 def test_privacy_parameters():
     assert check_privacy_parameters(1, 0) == (1.0, 0.0)
-    for epsilon, delta, name in [
-        (0, 0, "epsilon"),
-        (np.inf, 0, "epsilon"),
-        (1, 1, "delta"),
-        (1, -1, "delta"),
-    ]:
+    for epsilon, delta, name in [(0, 0, "epsilon"), (np.inf, 0, "epsilon"), (1, 1, "delta"), (1, -1, "delta")]:
         with pytest.raises(InvalidParameter, match=f"^{name} must be a finite number"):
             check_privacy_parameters(epsilon, delta)
 

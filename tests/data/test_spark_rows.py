@@ -70,18 +70,13 @@ def frames(request: pytest.FixtureRequest) -> Callable[[pd.DataFrame], Any]:
 
 FITS: dict[str, Callable[[Any], Any]] = {
     "box": lambda X: (
-        ClippedMean(
-            bounds={"a": (-2, 2), "n": (-(2.0**59), 2.0**59), "x.`y`": (-1, 1), "yes": (0, 1)},
-            **SEED,
-        )
+        ClippedMean(bounds={"a": (-2, 2), "n": (-(2.0**59), 2.0**59), "x.`y`": (-1, 1), "yes": (0, 1)}, **SEED)
         .fit(X)
         .mean_
     ),
     "ball": lambda X: ClippedMean(clip=1.5, clip_norm="l2", **SEED).fit(X[NUMBERS]).mean_,
     "groups": lambda X: GroupMeans(groups=["u", "v"], by="g", bounds={"a": (-2, 2)}, **SEED).fit(X).means_,
-    "groups of numbers": lambda X: (
-        GroupMeans(groups=[0, 1], by="k", bounds={"a": (-2, 2)}, **SEED).fit(X).means_
-    ),
+    "groups of numbers": lambda X: GroupMeans(groups=[0, 1], by="k", bounds={"a": (-2, 2)}, **SEED).fit(X).means_,
     "undeclared groups": lambda X: (
         GroupMeans(groups="discover", by="g", bounds={"a": (-2, 2)}, epsilon=9.0, **SEED).fit(X).groups_
     ),
@@ -106,9 +101,7 @@ def test_names_may_differ_in_their_case_only(frames: Callable[[pd.DataFrame], An
 
 
 def test_missing_numbers_are_missing(frames: Callable[[pd.DataFrame], Any]) -> None:
-    rows = pd.DataFrame(
-        {"a": ROWS["a"].where(ROWS["a"] < 1), "n": pd.array([None, *range(1, N)], dtype="Int64")}
-    )
+    rows = pd.DataFrame({"a": ROWS["a"].where(ROWS["a"] < 1), "n": pd.array([None, *range(1, N)], dtype="Int64")})
     for missing in ("drop", "center"):
         made = ClippedMean(bounds=[(-2, 2), (0, 100)], missing=missing, **SEED)
         np.testing.assert_array_equal(made.fit(frames(rows)).mean_, made.fit(rows).mean_)
@@ -153,9 +146,7 @@ def test_what_cannot_be_read_is_refused_before_a_charge(frames: Callable[[pd.Dat
     with pytest.raises(InvalidData, match="different name for every column"):
         mean.fit(frames(ROWS[["a", "k"]]).toDF("a", "a"))
     with pytest.raises(InvalidData, match="name of a column of X"):
-        PrivateLinearRegression(x_bounds=(-3, 3), y_bounds=(-4, 4), budget=budget).fit(
-            frames(ROWS[["a"]]), ROWS["a"]
-        )
+        PrivateLinearRegression(x_bounds=(-3, 3), y_bounds=(-4, 4), budget=budget).fit(frames(ROWS[["a"]]), ROWS["a"])
     assert not budget.history()
 
 

@@ -63,15 +63,11 @@ BAD_ROWS = {
     "text that could be a number": np.array([["4242"], [1.0]], dtype=object),
     "text beside missing": [["4242"], [None]],
     "durations among objects": np.array([[np.timedelta64(4242, "ns")], [1.0]], dtype=object),
-    "dates among objects (pandas)": pd.DataFrame(
-        {"a": np.array([pd.Timestamp("2242-05-05"), 1.0], dtype=object)}
-    ),
+    "dates among objects (pandas)": pd.DataFrame({"a": np.array([pd.Timestamp("2242-05-05"), 1.0], dtype=object)}),
     "objects that raise": [[Raises(NUMBER)], [1.0]],
     "objects that raise (array)": np.array([[Raises(NUMBER)], [1.0]], dtype=object),
     "objects that raise (pandas)": pd.DataFrame({"a": np.array([Raises(NUMBER), 1.0], dtype=object)}),
-    "lazy, cannot be collected (polars)": pl.LazyFrame({"a": [SECRET]}).with_columns(
-        pl.col("a").cast(pl.Int64)
-    ),
+    "lazy, cannot be collected (polars)": pl.LazyFrame({"a": [SECRET]}).with_columns(pl.col("a").cast(pl.Int64)),
     "a row that raises": [RaisingRow(), [1.0]],
     "a table that raises": RaisingTable(ValueError),
     "a table that raises a type error": RaisingTable(TypeError),
@@ -230,9 +226,7 @@ def test_every_way_to_the_rows_takes_longer_floats_alike(mean):
     table = np.full((30, 2), np.longdouble("1e400"))
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        fits = [
-            SpatialSignTest(mean=mean, n_calibration=99, random_state=0).fit(X) for X in (table, table[:, :1])
-        ]
+        fits = [SpatialSignTest(mean=mean, n_calibration=99, random_state=0).fit(X) for X in (table, table[:, :1])]
         signs = sign_reduction(table, mean)
     assert all(test.reject_ for test in fits) and (signs == 1).all()
 
@@ -317,9 +311,7 @@ def test_narrow_tables_become_float64_block_by_block(dtype, monkeypatch):
 
 def test_missing_entries_of_lists_and_objects_count_as_the_center():
     given = [[[3.0], [None]], [[3], [np.ma.masked]], pd.DataFrame({"a": np.array([3, pd.NA], dtype=object)})]
-    fits = [
-        ClippedMean(clip=5.0, center=1.0, missing="center", epsilon=1e5, random_state=0).fit(X) for X in given
-    ]
+    fits = [ClippedMean(clip=5.0, center=1.0, missing="center", epsilon=1e5, random_state=0).fit(X) for X in given]
     assert [fit.mean_.round(2).tolist() for fit in fits] == [[2.0]] * 3
     with pytest.raises(InvalidData, match="NaN"):
         ClippedMean(clip=5.0).fit(given[0])
@@ -367,9 +359,7 @@ def make(X=((1.0, 2.0), (3.0, 4.0)), missing="error", categories=("x",), sparse=
     levels = {"groups": Categories(categories)}
     beside = tuple(Column(role, None, levels.get(role), role) for role in given)
     source = open_source(X)
-    return source.read(
-        Schema(beside=beside, missing=missing, sparse=sparse).resolve(source.names), given
-    ).whole()
+    return source.read(Schema(beside=beside, missing=missing, sparse=sparse).resolve(source.names), given).whole()
 
 
 def test_a_table_of_everything():
@@ -476,10 +466,7 @@ def test_every_kind_of_response():
         pd.Series([1, 2.5], dtype="Float64"),
     ):
         assert column_of("y", y).tolist() == [1.0, 2.5] and column_of("y", y).dtype == np.float64
-    assert np.isnan(column_of("y", np.ma.masked_array([NUMBER, 1.0], mask=[True, False]))).tolist() == [
-        True,
-        False,
-    ]
+    assert np.isnan(column_of("y", np.ma.masked_array([NUMBER, 1.0], mask=[True, False]))).tolist() == [True, False]
 
 
 def test_units_are_equal_codes_by_first_appearance():

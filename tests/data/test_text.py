@@ -55,9 +55,7 @@ def table(n: int) -> tuple[str, np.ndarray, list[str]]:
     lines = io.StringIO()
     writer = csv.writer(lines)
     writer.writerow(["a", "other", "b", "label"])
-    writer.writerows(
-        [[repr(x), "secret", repr(y), label] for (x, y), label in zip(X.tolist(), labels, strict=True)]
-    )
+    writer.writerows([[repr(x), "secret", repr(y), label] for (x, y), label in zip(X.tolist(), labels, strict=True)])
     return lines.getvalue(), X, labels
 
 
@@ -91,12 +89,8 @@ def test_counts_are_those_of_the_rows_in_memory() -> None:
     found = model.fit(rows).counts_
     frame = pd.DataFrame({"label": labels, "half": half})
     assert found.tolist() == model.fit(frame).counts_.tolist()
-    one = Histogram(levels["label"], 1.0, random_state=1).release(
-        read("\n".join(lines), ["label"], text=["label"])
-    )
-    assert (
-        one.counts.tolist() == Histogram(levels["label"], 1.0, random_state=1).release(labels).counts.tolist()
-    )
+    one = Histogram(levels["label"], 1.0, random_state=1).release(read("\n".join(lines), ["label"], text=["label"]))
+    assert one.counts.tolist() == Histogram(levels["label"], 1.0, random_state=1).release(labels).counts.tolist()
 
 
 @pytest.mark.usefixtures("small_blocks")
@@ -112,20 +106,7 @@ def test_text_is_no_number_and_rows_have_no_order() -> None:
 
 @pytest.mark.parametrize("other", ["1", "secret-free", "", "NA", "1e400", "0x1f", "True", "1_0", "١"])
 def test_an_entry_is_what_it_is_whatever_the_others_are(other: str) -> None:
-    words = [
-        "1",
-        "01",
-        " 2 ",
-        "-3e2",
-        "",
-        "NA",
-        "nan",
-        "<NA>",
-        "inf",
-        "true",
-        "FALSE",
-        "9007199254740993",
-    ]
+    words = ["1", "01", " 2 ", "-3e2", "", "NA", "nan", "<NA>", "inf", "true", "FALSE", "9007199254740993"]
     expected = [1, 1, 2, -300, np.nan, np.nan, np.nan, np.nan, np.inf, 1, 0, 2.0**53]
     alone = [numbers(f"a,b\n{word},1\n")[0] for word in words]
     assert np.array_equal(alone, expected, equal_nan=True)
@@ -168,10 +149,7 @@ REFUSALS = {
     "a backslash": ("a,b\n1,x\\\n", "a backslash before a quote or as its last character"),
     "a backslash before a separator": ("a,b\nx\\,1\n", "a backslash before a quote or as its last character"),
     "a backslash before a quote": ('a,b\n"x\\",1\n', "a backslash before a quote or as its last character"),
-    "a backslash before a quote within": (
-        'a,b\n"x\\""",1\n',
-        "a backslash before a quote or as its last character",
-    ),
+    "a backslash before a quote within": ('a,b\n"x\\""",1\n', "a backslash before a quote or as its last character"),
     "the ends of an old Macintosh": ("a\r1\r2\r", "its first line must end in a line feed"),
     "a first record that begins with a line feed": ("a\r\n1\r2\r", "must be within quotes"),
     "a return within a quoted record": ('a,b\r\n1\r,"2"\r\n', "must be within quotes"),
@@ -202,19 +180,7 @@ def test_bytes_that_are_no_text_are_refused(encoding: str, end: str) -> None:
         assert caught.value.__context__ is None
 
 
-ANY_TEXT = [
-    "\r",
-    "\n",
-    "\r\n",
-    "\r1,north\r",
-    "\n1,north\n",
-    "\r\n1,north\r\n",
-    "\0",
-    "\x0b",
-    "\x85",
-    "\u2028",
-    ",",
-]
+ANY_TEXT = ["\r", "\n", "\r\n", "\r1,north\r", "\n1,north\n", "\r\n1,north\r\n", "\0", "\x0b", "\x85", "\u2028", ","]
 
 
 @pytest.mark.parametrize("end", ["\n", "\r\n"])
@@ -226,9 +192,7 @@ def test_a_record_is_one_row_whatever_its_entries_are(text: str, end: str, tmp_p
     with path.open("w", newline="") as file:
         csv.writer(file, lineterminator=end).writerows([["a", "g"], *rows])
     assert entries(of_text_file(path).having(["a"], "g"))[1] == [row[1] for row in rows]
-    assert (
-        ClippedMean(bounds=(0, 4), random_state=0).fit(of_text_file(path).having(["a"])).plan_.n_samples == 4
-    )
+    assert ClippedMean(bounds=(0, 4), random_state=0).fit(of_text_file(path).having(["a"])).plan_.n_samples == 4
 
 
 @pytest.mark.parametrize("encoding", ["utf-8-sig", "utf-16", "utf-32"])
@@ -300,23 +264,7 @@ def test_without_names_all_columns_are_read_and_a_word_is_refused() -> None:
         read("a,b\n1,2\n1,x\n").frame()
 
 
-PIECES = [
-    "1",
-    "-2.5",
-    " 3 ",
-    "",
-    "NA",
-    '"4"',
-    '"5,6"',
-    '"a""b"',
-    '"x\ny"',
-    "é",
-    "true",
-    "x y",
-    '"',
-    "1_0",
-    ",",
-]
+PIECES = ["1", "-2.5", " 3 ", "", "NA", '"4"', '"5,6"', '"a""b"', '"x\ny"', "é", "true", "x y", '"', "1_0", ","]
 ENDS = ["\n", "\n", "\n", "\r\n", "\r", "\n\n", ""]
 TEXTS = {
     "plain": b"a,g\n1,x\n2,y\n",
@@ -439,11 +387,7 @@ def random_text(draw: random.Random) -> str:
     text = "".join(line + (end if draw.random() < 0.95 else draw.choice(ENDS)) for line in lines)
     for _ in range(draw.choice([0, 0, 0, 1, 2])):
         place = draw.randint(5, len(text))
-        text = (
-            text[:place]
-            + draw.choice(['"', " ", "\r", "\n", ",", '""', "\t", "x", "\0", "\ufeff"])
-            + text[place:]
-        )
+        text = text[:place] + draw.choice(['"', " ", "\r", "\n", ",", '""', "\t", "x", "\0", "\ufeff"]) + text[place:]
     return text
 
 

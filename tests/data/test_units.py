@@ -25,9 +25,7 @@ def test_what_is_kept_of_a_unit_depends_on_its_rows_alone() -> None:
     people = {person: rng.integers(0, 3, rng.integers(0, 7)).tolist() for person in ("a", "b", 7, "7", 0.5)}
     for most in (1, 2, 4):
         alone = [kept([(person, value) for value in own], most) for person, own in people.items()]
-        assert all(
-            sum(one.values()) == min(len(own), most) for one, own in zip(alone, people.values(), strict=True)
-        )
+        assert all(sum(one.values()) == min(len(own), most) for one, own in zip(alone, people.values(), strict=True))
         rows = [(person, value) for person, own in people.items() for value in own]
         for _ in range(5):
             rng.shuffle(rows)  # type: ignore[arg-type]
@@ -56,7 +54,6 @@ def test_equal_labels_are_one_unit_and_missing_ones_are_refused() -> None:
 def test_all_small_units_are_cut_in_any_order() -> None:
     for own in itertools.product(range(2), repeat=4):
         found = {
-            tuple(sorted(kept([("x", value) for value in order], 2).items()))
-            for order in itertools.permutations(own)
+            tuple(sorted(kept([("x", value) for value in order], 2).items())) for order in itertools.permutations(own)
         }
         assert len(found) == 1

@@ -11,27 +11,9 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from dpstats.data.values import (
-    bool_of,
-    exact_numbers,
-    float_of,
-    floats_among,
-    is_built_in,
-    is_missing,
-    key_of,
-)
+from dpstats.data.values import bool_of, exact_numbers, float_of, floats_among, is_built_in, is_missing, key_of
 from dpstats.errors import InvalidData
-from tests.data.awkward import (
-    LIARS,
-    MISSING,
-    UNHASHABLE,
-    VALUES,
-    Colour,
-    Level,
-    LyingClass,
-    LyingText,
-    Raises,
-)
+from tests.data.awkward import LIARS, MISSING, UNHASHABLE, VALUES, Colour, Level, LyingClass, LyingText, Raises
 
 LARGEST = np.finfo(np.float64).max
 
@@ -75,38 +57,10 @@ def test_equal_values_have_one_key(equal):
 
 
 def test_different_values_have_different_keys():
-    different = [
-        1,
-        2**53 + 1,
-        2.0**53,
-        0.1,
-        Decimal("0.1"),
-        np.float32(0.1),
-        "1",
-        b"1",
-        "a",
-        b"a",
-        None,
-        "None",
-        1j,
-    ]
+    different = [1, 2**53 + 1, 2.0**53, 0.1, Decimal("0.1"), np.float32(0.1), "1", b"1", "a", b"a", None, "None", 1j]
     different += [datetime.date(2020, 1, 1), datetime.datetime(2020, 1, 1, tzinfo=datetime.UTC), "2020-01-01"]
-    different += [
-        pd.Timestamp("2020-01-01T00:00:00.000000001"),
-        np.timedelta64(1, "s"),
-        np.timedelta64(1, "Y"),
-    ]
-    different += [
-        (1,),
-        (1, 2),
-        ("1",),
-        Colour.RED,
-        ("missing",),
-        ("number", 1),
-        ("text", "a"),
-        math.inf,
-        10**400,
-    ]
+    different += [pd.Timestamp("2020-01-01T00:00:00.000000001"), np.timedelta64(1, "s"), np.timedelta64(1, "Y")]
+    different += [(1,), (1, 2), ("1",), Colour.RED, ("missing",), ("number", 1), ("text", "a"), math.inf, 10**400]
     assert len({key_of(value) for value in different}) == len(different)
 
 
@@ -114,9 +68,7 @@ def test_months_and_days_agree_with_numpy_in_any_year():
     months = np.arange(-40_000, 40_000, 7).astype("M8[M]")
     for month, day in zip(months, months.astype("M8[D]"), strict=True):
         assert key_of(month) == key_of(day)
-    assert key_of(np.datetime64(2**62, "Y")) != key_of(
-        np.datetime64(2**62, "Y").astype("M8[D]")
-    )  # numpy wraps
+    assert key_of(np.datetime64(2**62, "Y")) != key_of(np.datetime64(2**62, "Y").astype("M8[D]"))  # numpy wraps
 
 
 @pytest.mark.parametrize("value", UNHASHABLE, ids=lambda value: type(value).__name__)
@@ -156,29 +108,14 @@ def test_numbers_are_the_nearest_floats():
         assert float_of(np.longdouble("1e400")) == LARGEST
     assert math.copysign(1, float_of(-0.0)) == -1
     assert all(math.isnan(float_of(value)) for value in MISSING)
-    for value in (
-        "1",
-        b"1",
-        1j,
-        1 + 0j,
-        datetime.date(2020, 1, 1),
-        np.timedelta64(1, "s"),
-        np.timedelta64(1, "ns"),
-    ):
+    for value in ("1", b"1", 1j, 1 + 0j, datetime.date(2020, 1, 1), np.timedelta64(1, "s"), np.timedelta64(1, "ns")):
         assert float_of(value) is None
     for value in (np.datetime64("2020", "ns"), [1], (1,), {}, np.array([1]), Colour.RED, object()):
         assert float_of(value) is None
 
 
 def test_booleans_are_only_booleans():
-    assert [bool_of(value) for value in (True, np.True_, np.array(True), False, None, pd.NA)] == [
-        1,
-        1,
-        1,
-        0,
-        0,
-        0,
-    ]
+    assert [bool_of(value) for value in (True, np.True_, np.array(True), False, None, pd.NA)] == [1, 1, 1, 0, 0, 0]
     for value in (1, 0, 1.0, "True", np.int8(1), [True], np.array([True])):
         assert bool_of(value) is None
 
@@ -188,17 +125,7 @@ def test_which_keys_are_of_built_in_kinds():
     assert not is_built_in(key_of(Colour.RED)) and not is_built_in(key_of((1, (Colour.RED,))))
 
 
-EXACT_NUMBERS = [
-    0.5,
-    2**53 + 1,
-    2**63 + 1,
-    -1,
-    True,
-    10**400,
-    Fraction(1, 3),
-    np.float32(0.1),
-    np.int64(2**53 + 1),
-]
+EXACT_NUMBERS = [0.5, 2**53 + 1, 2**63 + 1, -1, True, 10**400, Fraction(1, 3), np.float32(0.1), np.int64(2**53 + 1)]
 EXACT_NUMBERS += [np.uint64(2**63 + 1), np.bool_(True), math.inf, -0.0]
 
 
@@ -230,16 +157,9 @@ def test_a_number_is_not_compared_on_reading():
 
 
 def test_arrays_of_one_type_stay_as_they_are():
-    for array in (
-        np.array([1, 2]),
-        np.array([0.5], dtype=np.float32),
-        np.array([True]),
-        np.array([2**63], "u8"),
-    ):
+    for array in (np.array([1, 2]), np.array([0.5], dtype=np.float32), np.array([True]), np.array([2**63], "u8")):
         assert exact_numbers("value", array) is array
-    assert (
-        exact_numbers("value", [1, 2]).dtype == np.int64 and exact_numbers("value", [0.5]).dtype == np.float64
-    )
+    assert exact_numbers("value", [1, 2]).dtype == np.int64 and exact_numbers("value", [0.5]).dtype == np.float64
     assert exact_numbers("value", 5).shape == () and exact_numbers("value", [[1, 2]]).shape == (1, 2)
     assert floats_among(exact_numbers("value", [2**53 + 1, 0.5, 1.5])).tolist() == [0.5, 1.5]
 

@@ -34,22 +34,7 @@ WORDS = {
     "": math.nan,
     "\n": math.nan,
 }
-NO_NUMBERS = [
-    "x",
-    "1_0",
-    "+-1",
-    "nan(1)",
-    "١",
-    "９",
-    "1\u00a0",
-    "\x1c1",
-    "0x10",
-    "1,000",
-    "1 000",
-    "yes",
-    "na",
-    "1d",
-]
+NO_NUMBERS = ["x", "1_0", "+-1", "nan(1)", "١", "９", "1\u00a0", "\x1c1", "0x10", "1,000", "1 000", "yes", "na", "1d"]
 LETTERS = "0123456789.eE+-_ xinfatyNQ\tIs%,'\"()#/<>\x0b\x0c\r\n\x1c\x1f\u00a0١\x00"
 
 
@@ -76,11 +61,7 @@ def _random_words(count: int, seed: int) -> list[str]:
     known = [*WORDS, *NO_NUMBERS, *MISSING_WORDS]
     words = []
     for _ in range(count):
-        word = list(
-            draw.choice(known)
-            if draw.random() < 0.5
-            else f"{draw.uniform(-1, 1)!r}e{draw.randint(-400, 400)}"
-        )
+        word = list(draw.choice(known) if draw.random() < 0.5 else f"{draw.uniform(-1, 1)!r}e{draw.randint(-400, 400)}")
         for _ in range(draw.randint(0, 2)):
             word.insert(draw.randint(0, len(word)), draw.choice(LETTERS))
         words.append("".join(word))
@@ -97,9 +78,7 @@ def test_sql_reads_every_word_as_python_does() -> None:
 
     def differing(sql: str, asked: set[str]) -> list[str]:
         found = connection.execute(f"SELECT {sql} FROM frame").fetchall()
-        read = [
-            (word, math.nan if value is None else value) for word, (value,) in zip(words, found, strict=True)
-        ]
+        read = [(word, math.nan if value is None else value) for word, (value,) in zip(words, found, strict=True)]
         wrong = []
         for word, value in read:
             expected = number(word)

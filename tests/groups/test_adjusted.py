@@ -79,10 +79,7 @@ def test_arrays_name_covariates_by_position() -> None:
 
 
 def test_equal_groups_are_rejected_as_often_as_stated() -> None:
-    pvalues = [
-        estimator(random_state=seed).fit(trial(3000, seed, effect=0.0)).anova().pvalue[0]
-        for seed in range(40)
-    ]
+    pvalues = [estimator(random_state=seed).fit(trial(3000, seed, effect=0.0)).anova().pvalue[0] for seed in range(40)]
     assert np.mean(np.array(pvalues) < 0.05) <= 0.15
 
 
@@ -103,9 +100,7 @@ def test_other_groups_are_compared_at_equal_covariates() -> None:
         model = GroupMeans(**made, randomized=randomized).fit(np.column_stack([x, y]), k)
         low, high = model.adjusted_difference(1, 0).confidence_interval()
         assert truth is None or low[0] < truth < high[0]
-    assert "equal covariates" in str(
-        GroupMeans(**made, randomized=False).fit(np.column_stack([x, y]), k).summary()
-    )
+    assert "equal covariates" in str(GroupMeans(**made, randomized=False).fit(np.column_stack([x, y]), k).summary())
 
 
 def test_few_rows_are_not_adjusted_and_say_so() -> None:
@@ -164,22 +159,8 @@ def test_the_command_line_adjusts(tmp_path: Any, capsys: pytest.CaptureFixture[s
     path = tmp_path / "trial.csv"
     trial(3000).to_csv(path, index=False)
     bounds = [f"{name}={low},{high}" for name, (low, high) in BOUNDS.items()]
-    options = [
-        "--by",
-        "arm",
-        "--groups",
-        ",".join(ARMS),
-        "--bounds",
-        *bounds,
-        "--adjust",
-        "age",
-        "--adjust",
-        "base",
-    ]
-    assert (
-        main(["group-means", str(path), *options, "--column", "y", "--seed", "0", "--pairwise", "--anova"])
-        == 0
-    )
+    options = ["--by", "arm", "--groups", ",".join(ARMS), "--bounds", *bounds, "--adjust", "age", "--adjust", "base"]
+    assert main(["group-means", str(path), *options, "--column", "y", "--seed", "0", "--pairwise", "--anova"]) == 0
     assert "residual std" in capsys.readouterr().out
     assert main(["plan", "group-means", "--rows", "3000", *options, "--columns", "y", "age", "base"]) == 0
     assert "adjusted for 2 covariates" in capsys.readouterr().out

@@ -60,9 +60,7 @@ def test_with_little_noise_the_numbers_are_those_of_the_rows() -> None:
         known = rows[rows["sex"] != "?"]
         assert frame["sex", "f", "n", arm] == (rows["sex"] == "f").sum()
         assert frame["sex", "f", "%", arm] == pytest.approx(100 * (known["sex"] == "f").mean(), abs=0.01)
-    means, stds = (
-        [getattr(of[arm]["age"], name)() for arm in ("drug", "placebo")] for name in ("mean", "std")
-    )
+    means, stds = ([getattr(of[arm]["age"], name)() for arm in ("drug", "placebo")] for name in ("mean", "std"))
     expected = (means[0] - means[1]) / np.sqrt((stds[0] ** 2 + stds[1] ** 2) / 2)
     assert frame["age", np.nan, "SMD", "drug"] == pytest.approx(expected, abs=0.01)
 
@@ -73,14 +71,10 @@ def test_the_table_reads_as_a_paper_prints_it() -> None:
     head = ("placebo (n = 1,9", "age, mean (SD)", "sex, n (%)", "stay, median [quartiles]")
     assert all(words in text for words in (*head, "8 [6, 10]", "missing"))
     assert "SMD drug" in text and "left out" in text and "-0.00" not in text
-    assert (
-        r"\toprule" in model.to_latex() and model.to_markdown().count("\n") == len(model.summary().rows) + 1
-    )
+    assert r"\toprule" in model.to_latex() and model.to_markdown().count("\n") == len(model.summary().rows) + 1
     assert "<table" in str(model.summary()._repr_html_())
     again = pickle.loads(pickle.dumps(model))
-    assert (
-        str(again.summary()) == text and "CohortTable" in model.methods_text() and model.receipt().to_json()
-    )
+    assert str(again.summary()) == text and "CohortTable" in model.methods_text() and model.receipt().to_json()
 
 
 def test_what_noise_hides_is_a_dash() -> None:
@@ -132,10 +126,7 @@ def test_other_containers_give_the_same_table(kind: str, tmp_path: Any) -> None:
     frame = TRIAL[["arm", "age", "sex", "stay"]]
     frame.to_csv(tmp_path / "trial.csv", index=False)
     columns = {name: DECLARED[name] for name in ("age", "sex", "stay")}
-    data = {
-        "relation": lambda: duckdb.read_csv(str(tmp_path / "trial.csv")),
-        "file": lambda: tmp_path / "trial.csv",
-    }
+    data = {"relation": lambda: duckdb.read_csv(str(tmp_path / "trial.csv")), "file": lambda: tmp_path / "trial.csv"}
     found = fitted(data.get(kind, lambda: pl.from_pandas(frame))(), columns=columns)
     assert str(found.summary()) == str(fitted(frame, columns=columns).summary())
 

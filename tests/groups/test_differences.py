@@ -74,18 +74,14 @@ def test_intervals_cover(law: str, sizes: tuple[int, int], scale: float) -> None
     many = [np.clip(one.rvs(200_000, random_state=rng), -1, 1) for one in LAWS[law]]
     spread = np.sqrt(np.average([one.var() for one in many], weights=sizes))
     truth = (many[0].mean() - many[1].mean()) / spread
-    groups = [
-        released(rng.choice(one, (REPEATS, size)), rng, scale) for one, size in zip(many, sizes, strict=True)
-    ]
+    groups = [released(rng.choice(one, (REPEATS, size)), rng, scale) for one, size in zip(many, sizes, strict=True)]
     low, high = StandardizedErrors(DifferenceErrors(*groups, 1.0)).limits(np.asarray(0.025))
     # Of 0.95, 300 runs show less than 0.89 with probability 2e-5.
     assert np.mean((low <= truth) & (truth <= high)) >= 0.89
 
 
 def test_a_spread_that_is_taken_as_known_would_not_be_covered(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(
-        StandardizedErrors, "_variance_limits", lambda self, z: (self._start_variance + 0.0 * z,) * 2
-    )
+    monkeypatch.setattr(StandardizedErrors, "_variance_limits", lambda self, z: (self._start_variance + 0.0 * z,) * 2)
     with pytest.raises(AssertionError):
         test_intervals_cover("far apart", (400, 300), 1.0)
 
@@ -129,9 +125,7 @@ def test_all_pairs_are_standardized_together() -> None:
 
 def test_hidden_spreads_have_infinite_limits_and_no_estimate() -> None:
     rng = np.random.default_rng(2)
-    errors = StandardizedErrors(
-        DifferenceErrors(*(released(np.zeros((40, 5)), rng, 1.0) for _ in range(2)), 1.0)
-    )
+    errors = StandardizedErrors(DifferenceErrors(*(released(np.zeros((40, 5)), rng, 1.0) for _ in range(2)), 1.0))
     low, high = errors.limits(np.asarray(0.025))
     assert np.all(low == -np.inf) and np.all(high == np.inf)
     assert np.isnan(errors.estimate).tolist() == (errors._squares <= 0).tolist()

@@ -65,14 +65,11 @@ def test_what_is_found_does_not_depend_on_the_order_of_the_rows_or_on_their_cont
     mixed = frame.sample(frac=1, random_state=0)
     options = {**OPTIONS, "bounds": {"x": (0, 10)}, "by": "g", "random_state": 3}
     found = [
-        GroupMeans(**options).fit(rows)
-        for rows in (frame, mixed, pl.DataFrame(frame), pl.DataFrame(mixed).lazy())
+        GroupMeans(**options).fit(rows) for rows in (frame, mixed, pl.DataFrame(frame), pl.DataFrame(mixed).lazy())
     ]
     for model in found[1:]:
         assert model.groups_ == found[0].groups_
-        assert np.array_equal(model.means_, found[0].means_) and np.array_equal(
-            model.counts_, found[0].counts_
-        )
+        assert np.array_equal(model.means_, found[0].means_) and np.array_equal(model.counts_, found[0].counts_)
 
 
 def test_a_file_of_text_has_the_words_as_labels(tmp_path):
@@ -176,9 +173,7 @@ def test_pure_privacy_and_a_budget_that_cannot_pay_are_refused_before_the_rows()
 def test_a_replaced_row_moves_two_keys_by_what_is_declared():
     other, labels = X.copy(), LABELS.astype(object)
     other[0], labels[0] = 10.0, "new"
-    (movement,) = check_sensitivity(
-        GroupMeans(**OPTIONS), (X, LABELS.tolist()), (other, labels.tolist())
-    ).movements
+    (movement,) = check_sensitivity(GroupMeans(**OPTIONS), (X, LABELS.tolist()), (other, labels.tolist())).movements
     assert movement.ok and 0.3 < movement.ratio <= 1
 
 
@@ -195,9 +190,7 @@ class ByAppearance(GroupMeans):
 def test_keys_in_the_order_of_the_rows_are_noticed():
     other, labels = X.copy(), LABELS.astype(object)
     labels[0] = "z"
-    (movement,) = check_sensitivity(
-        ByAppearance(**OPTIONS), (X, LABELS.tolist()), (other, labels.tolist())
-    ).movements
+    (movement,) = check_sensitivity(ByAppearance(**OPTIONS), (X, LABELS.tolist()), (other, labels.tolist())).movements
     assert not movement.ok and "order" in movement.problem
 
 

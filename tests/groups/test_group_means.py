@@ -86,9 +86,7 @@ def test_a_frame_and_the_name_of_its_labels(kind: object) -> None:
     given = {"groups": GROUPS, "random_state": 3}
     by_name = GroupMeans(by="plan", bounds={"age": (0, 80), "visits": (0, 20)}, **given).fit(data)
     assert by_name.feature_names_in_.tolist() == ["age", "visits"]
-    beside = GroupMeans(bounds=[(0, 80), (0, 20)], **given).fit(
-        frame[["age", "visits"]], frame["plan"].to_numpy()
-    )
+    beside = GroupMeans(bounds=[(0, 80), (0, 20)], **given).fit(frame[["age", "visits"]], frame["plan"].to_numpy())
     assert np.array_equal(by_name.means_, beside.means_)
     all_others = GroupMeans(by="plan", bounds=(0, 80), **given).fit(data)
     assert all_others.feature_names_in_.tolist() == ["visits", "age"]
@@ -101,9 +99,7 @@ def test_a_row_without_a_group_counts_nowhere() -> None:
     given = {"bounds": (0, 10), "delta": 0.0, "epsilon": 50.0, "random_state": 0}
     labels = ["a"] * 300 + [None] * 200 + ["z"] * 100
     alone = GroupMeans(groups=["a", "b"], **given).fit(X, labels)
-    assert alone.counts_ == pytest.approx([300, 0], abs=2) and alone.means_[0, 0] == pytest.approx(
-        1.0, abs=0.1
-    )
+    assert alone.counts_ == pytest.approx([300, 0], abs=2) and alone.means_[0, 0] == pytest.approx(1.0, abs=0.1)
     with_missing = GroupMeans(groups=["a", None], **given).fit(X, labels)
     assert with_missing.counts_ == pytest.approx([300, 200], abs=2)
     # Numbers by value, whatever their type.
@@ -115,11 +111,7 @@ def test_labels_in_a_table_of_one_column() -> None:
     frame = rows(500)
     made = GroupMeans(groups=GROUPS, bounds=(0, 20), random_state=0)
     expected = made.fit(frame[["visits"]], frame["plan"]).means_
-    for labels in (
-        frame[["plan"]],
-        frame[["plan"]].to_numpy(),
-        pl.DataFrame({"plan": frame["plan"].tolist()}),
-    ):
+    for labels in (frame[["plan"]], frame[["plan"]].to_numpy(), pl.DataFrame({"plan": frame["plan"].tolist()})):
         assert np.array_equal(made.fit(frame[["visits"]], labels).means_, expected)
     assert made.predict(frame[["plan"]]).shape == (500, 1)
 
@@ -171,9 +163,7 @@ BAD = [
 
 
 @pytest.mark.parametrize(("wrong", "message"), BAD, ids=[message for _, message in BAD])
-def test_bad_parameters_are_refused_before_anything_is_charged(
-    wrong: dict[str, object], message: str
-) -> None:
+def test_bad_parameters_are_refused_before_anything_is_charged(wrong: dict[str, object], message: str) -> None:
     budget = PrivacyBudget(5.0, 1e-5)
     given = {"groups": ["a", "b"], "bounds": (0, 10), "budget": budget, **wrong}
     with pytest.raises(InvalidParameter, match=message):
@@ -185,10 +175,7 @@ def test_bad_data_are_refused_before_anything_is_charged() -> None:
     budget = PrivacyBudget(5.0, 1e-5)
     made = GroupMeans(groups=["a", "b"], bounds=(0, 10), budget=budget)
     X = np.ones((6, 1))
-    for y, message in (
-        (["a"] * 5, "y must"),
-        (None, "requires y to be passed"),
-    ):
+    for y, message in ((["a"] * 5, "y must"), (None, "requires y to be passed")):
         with pytest.raises(InvalidData, match=message):
             made.fit(X, y)
     frame = pd.DataFrame({"x": [1.0, 2.0], "g": ["a", "b"]})
@@ -231,9 +218,7 @@ def test_the_price_is_that_of_the_sums_alone_whatever_the_number_of_groups() -> 
         assert noise.total == pytest.approx(sums_alone, rel=1e-3)
     pure = GroupMeans(groups=range(9), bounds=(0, 1), delta=0.0, epsilon=0.5).plan(1000, 1).totals_noise
     # Three shares with Laplace noise of scale 2/epsilon each: root 8 of it, times root 2 and root 3.
-    assert pure.total == pytest.approx(np.sqrt(2 * 8) / 0.5) and pure.count == pytest.approx(
-        np.sqrt(3 * 8) / 0.5
-    )
+    assert pure.total == pytest.approx(np.sqrt(2 * 8) / 0.5) and pure.count == pytest.approx(np.sqrt(3 * 8) / 0.5)
 
 
 def test_summary_and_picture() -> None:
@@ -262,8 +247,7 @@ def test_scikit_learn_conventions_without_predictions() -> None:
 
 
 @pytest.mark.parametrize(
-    ("in_noise", "hidden"),
-    [(-3.0, True), (0.0, True), (1.5, True), (1.99, True), (2.01, False), (50.0, False)],
+    ("in_noise", "hidden"), [(-3.0, True), (0.0, True), (1.5, True), (1.99, True), (2.01, False), (50.0, False)]
 )
 def test_a_count_within_two_deviations_of_noise_is_a_limit(in_noise: float, hidden: bool) -> None:
     made = GroupMeans(groups=["a", "b"], bounds=(0, 1), random_state=0).fit(np.zeros((99, 1)), ["a"] * 99)

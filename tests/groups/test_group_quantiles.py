@@ -114,9 +114,7 @@ def test_a_group_with_too_few_rows_has_the_bounds() -> None:
     low, high = model.difference("A", "nobody").confidence_interval()
     assert (low[0], high[0]) == (model.low_[0] - 365, model.high_[0])
     shown = " ".join(str(model.summary()).split())
-    assert (
-        f"Too few rows for an estimate: nobody. A group needs about {model.plan_.least_rows:,} rows" in shown
-    )
+    assert f"Too few rows for an estimate: nobody. A group needs about {model.plan_.least_rows:,} rows" in shown
 
 
 def test_without_intervals_only_points_are_chosen() -> None:
@@ -142,9 +140,7 @@ def test_rows_without_a_value_count_nowhere() -> None:
     with pytest.raises(InvalidData, match="contains NaN"):
         GroupQuantiles(**OPTIONS).fit(x, WARD)
     dropped = GroupQuantiles(**OPTIONS, missing="drop").fit(x, WARD)
-    without = GroupQuantiles(**OPTIONS, missing="drop").fit(
-        np.where(np.arange(6000) < 500, np.inf, DAYS), WARD
-    )
+    without = GroupQuantiles(**OPTIONS, missing="drop").fit(np.where(np.arange(6000) < 500, np.inf, DAYS), WARD)
     assert dropped.quantile_.tolist() == without.quantile_.tolist()
     counted = np.count_nonzero(WARD[500:] == "A")
     assert abs(dropped.counts_[0] - counted) < 10 * dropped.counts_noise_std_
@@ -167,9 +163,7 @@ def test_bad_parameters_are_refused_before_the_charge() -> None:
         with pytest.raises(InvalidParameter, match=words):
             GroupQuantiles(**{**OPTIONS, "random_state": None, "budget": budget, **options}).fit(DAYS, WARD)
     with pytest.raises(InvalidData, match="X must"):
-        GroupQuantiles(**{**OPTIONS, "random_state": None, "budget": budget}).fit(
-            np.column_stack([DAYS, DAYS]), WARD
-        )
+        GroupQuantiles(**{**OPTIONS, "random_state": None, "budget": budget}).fit(np.column_stack([DAYS, DAYS]), WARD)
     assert budget.remaining.epsilon == 1.0
     GroupQuantiles(**{**OPTIONS, "random_state": None, "budget": budget}).fit(DAYS, WARD)
     with pytest.raises(BudgetExceeded):

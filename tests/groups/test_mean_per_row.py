@@ -80,9 +80,7 @@ def test_the_smaller_noise_is_taken(columns: int, noise: str) -> None:
     plan = MeanPerRow(bounds=(0, 1), max_rows=4).plan(1000, columns)
     assert plan.stages[0].noise == noise and plan.target.delta == (0.0 if noise == "laplace" else 1e-6)
     pure = MeanPerRow(bounds=(0, 1), max_rows=4, delta=0.0).plan(1000, columns)
-    assert (
-        pure.stages[0].noise == "laplace" and pure.stages[0].sensitivity == 2 * columns * pure.totals.largest
-    )
+    assert pure.stages[0].noise == "laplace" and pure.stages[0].sensitivity == 2 * columns * pure.totals.largest
 
 
 @pytest.mark.parametrize("neighbors", ["replace_one", "add_or_remove"])
@@ -119,14 +117,10 @@ def test_missing_entries_and_large_caps() -> None:
         ({"missing": "center"}, "missing must"),
     ],
 )
-def test_bad_parameters_are_refused_before_anything_is_charged(
-    wrong: dict[str, object], message: str
-) -> None:
+def test_bad_parameters_are_refused_before_anything_is_charged(wrong: dict[str, object], message: str) -> None:
     budget = PrivacyBudget(5.0, 1e-5)
     with pytest.raises(InvalidParameter, match=message):
-        MeanPerRow(**{"bounds": (0, 1), "max_rows": 2, "budget": budget, **wrong}).fit(
-            np.ones((4, 1)), [1, 1, 2, 3]
-        )
+        MeanPerRow(**{"bounds": (0, 1), "max_rows": 2, "budget": budget, **wrong}).fit(np.ones((4, 1)), [1, 1, 2, 3])
     assert budget.history() == ()
 
 

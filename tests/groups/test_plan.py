@@ -11,9 +11,7 @@ from dpstats.groups import GroupMeans
 
 def test_what_a_plan_says() -> None:
     plan = GroupMeans(groups=["a", "b"], bounds=[(0, 10), (0, 2)], epsilon=0.5).plan(400, 2)
-    assert plan.mean_noise(100) == pytest.approx(
-        [5 * plan.totals_noise.total / 100, plan.totals_noise.total / 100]
-    )
+    assert plan.mean_noise(100) == pytest.approx([5 * plan.totals_noise.total / 100, plan.totals_noise.total / 100])
     assert plan.facts() == {"groups": ["a", "b"]} and plan.half.tolist() == [5.0, 1.0]
     assert "a group of n/2 = 200 rows" in str(plan) and "warning" not in str(plan)
 

@@ -114,8 +114,6 @@ def test_a_point_of_its_own_is_chosen_where_it_is_cheap() -> None:
 
 def test_a_scale_that_is_too_wide_for_found_groups_is_refused_in_the_plan() -> None:
     count, grid = Stage(ROWS, "laplace", 1, 1.0, 1, 10.0), check_grid((0, 1000), 1.0)
-    assert found_quantiles_plan(
-        count, 40.0, 8000, (0.5,), grid, 0.1, 0.95
-    ).choice.scale_steps == pytest.approx(40.0)
+    assert found_quantiles_plan(count, 40.0, 8000, (0.5,), grid, 0.1, 0.95).choice.scale_steps == pytest.approx(40.0)
     with pytest.raises(ScaleOutOfRange, match="epsilon is too small for an exact selection"):
         found_quantiles_plan(count, 40.0, 8000, (0.5,), grid, 1e-4, 0.95)

@@ -22,19 +22,11 @@ def model(d: int) -> GroupMeans:
 @pytest.mark.parametrize("d", [1, 2])
 def test_they_read_well(d: int) -> None:
     made = model(d)
-    asked = [
-        made.difference("a", "b"),
-        made.pairwise(),
-        made.pairwise("holm"),
-        made.anova(999),
-        made.test(0.0),
-    ]
+    asked = [made.difference("a", "b"), made.pairwise(), made.pairwise("holm"), made.anova(999), made.test(0.0)]
     for result in asked:
         text, page = str(result.summary()), result._repr_html_()
         assert "This uses the release alone" in text and page.startswith('<div class="dpstats-summary">')
-        assert text.count("x0") == (
-            0 if d == 1 and result in (asked[1], asked[2], asked[4]) else text.count("x0")
-        )
+        assert text.count("x0") == (0 if d == 1 and result in (asked[1], asked[2], asked[4]) else text.count("x0"))
         with pytest.raises(dataclasses.FrozenInstanceError):
             result.simulated = False
         again = pickle.loads(pickle.dumps(result))

@@ -48,9 +48,7 @@ def test_the_weights_are_free_and_products_cost_what_they_are_said_to() -> None:
         assert largest_square(COUNT_WEIGHT, SQUARE_WEIGHT, SPREAD_WEIGHT, b) == pytest.approx(4 * (1 + b**2))
 
 
-@pytest.mark.parametrize(
-    ("a", "w", "v"), [(1.8, 0.0, 0.0), (1.0, 1.7, 0.0), (1.0, 1.3, 1.3), (1.6, 0.7, 0.5)]
-)
+@pytest.mark.parametrize(("a", "w", "v"), [(1.8, 0.0, 0.0), (1.0, 1.7, 0.0), (1.0, 1.3, 1.3), (1.6, 0.7, 0.5)])
 def test_heavier_weights_are_not(a: float, w: float, v: float) -> None:
     assert largest_square(a, w, v, 0.0) > 4.01
 
@@ -66,10 +64,7 @@ def made(rows: list[list[float]], max_rows: int = 3) -> dict[str, np.ndarray]:
 
 
 def test_totals_of_units() -> None:
-    found = {
-        name: values[0] / (3 * 2.0**20)
-        for name, values in made([[1.0, 0.5], [-1.0], [7.0, 7.0, 7.0]]).items()
-    }
+    found = {name: values[0] / (3 * 2.0**20) for name, values in made([[1.0, 0.5], [-1.0], [7.0, 7.0, 7.0]]).items()}
     s, c = np.array([0.5, -1 / 3, 1.0]), np.array([2 / 3, 1 / 3, 1.0])
     expected = {
         SUMS: s.sum(),

@@ -35,10 +35,7 @@ def test_it_is_what_pandas_makes_of_each() -> None:
     assert found.index.tolist() == sorted(data["who"].unique())
     assert np.allclose(found["x"], by["x"].mean()) and np.allclose(found["y"], by["y"].sum())
     assert np.array_equal(found["z"], by["z"].max()) and np.array_equal(found["w"], by["w"].min())
-    assert (
-        found["sex"].tolist() == by["sex"].first().tolist()
-        and found["v"].tolist() == by["v"].count().tolist()
-    )
+    assert found["sex"].tolist() == by["sex"].first().tolist() and found["v"].tolist() == by["v"].count().tolist()
 
 
 @pytest.mark.parametrize("max_rows", [None, 1, 3])
@@ -90,9 +87,7 @@ def test_names_of_any_kind() -> None:
 
 
 def test_missing_entries_are_passed_over() -> None:
-    data = pd.DataFrame(
-        {"who": [1, 1, 2, 2], "x": [np.nan, 3.0, np.nan, np.nan], "s": [None, "f", None, None]}
-    )
+    data = pd.DataFrame({"who": [1, 1, 2, 2], "x": [np.nan, 3.0, np.nan, np.nan], "s": [None, "f", None, None]})
     found = one_row_per_unit(data, "who", {"x": "mean", "s": "first"})
     assert found["x"].tolist()[0] == 3.0 and np.isnan(found["x"][1])
     assert found["s"][0] == "f" and pd.isna(found["s"][1])

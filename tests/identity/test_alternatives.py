@@ -13,9 +13,7 @@ from dpstats.identity.power import norm_rate, unit_vector
 def test_directions_have_length_one_and_keep_their_sign(vector: list[float]) -> None:
     unit = unit_vector(vector, 2)
     assert np.linalg.norm(unit) == pytest.approx(1.0, rel=1e-12)
-    assert np.array_equal(np.sign(unit), np.sign(vector)) or np.min(np.abs(vector)) < 1e-290 * np.max(
-        np.abs(vector)
-    )
+    assert np.array_equal(np.sign(unit), np.sign(vector)) or np.min(np.abs(vector)) < 1e-290 * np.max(np.abs(vector))
     assert np.array_equal(unit_vector((-np.array(vector)).tolist(), 2), -unit)
 
 

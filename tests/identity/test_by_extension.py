@@ -20,11 +20,7 @@ FAST = {"n_calibration": 99, "random_state": 4}
         ({"clip": 2.0, "radius": 0.4}, 254.2257219261213, 42.63003155651529),
         ({"rows": "sign", "level": 0.1}, 527.137451171875, 155.71784114837646),
         ({"constraint": "inner_product"}, 527.137451171875, 208.69503688812256),
-        (
-            {"constraint": "inner_product", "solver": "surrogate", "epsilon": 3.0},
-            410.379150390625,
-            157.2058401107788,
-        ),
+        ({"constraint": "inner_product", "solver": "surrogate", "epsilon": 3.0}, 410.379150390625, 157.2058401107788),
     ],
 )
 def test_each_constraint_has_the_numbers_of_its_own_former_class(options, statistic, threshold) -> None:

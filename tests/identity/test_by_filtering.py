@@ -25,9 +25,7 @@ def test_filtering_charges_its_total() -> None:
 def test_filtering_names_delta_where_its_early_lines_reject_too_often() -> None:
     # Lines 3 and 7 reject with probability of about delta/14 together: 6% at delta = .9.
     with pytest.raises(InvalidParameter, match="delta must be smaller, or level larger"):
-        FilteringTest(epsilon=4.0, delta=0.9, level=0.01, n_calibration=999).power(
-            1.0, 60, 3, n_simulations=1
-        )
+        FilteringTest(epsilon=4.0, delta=0.9, level=0.01, n_calibration=999).power(1.0, 60, 3, n_simulations=1)
 
 
 @pytest.mark.parametrize("noise", ["exact", "textbook"])

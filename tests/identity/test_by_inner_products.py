@@ -17,9 +17,7 @@ def test_early_stages_that_leave_no_level_are_refused_before_a_charge() -> None:
     """2 of 99 null data are rejected early: at level .02 the critical value would be infinite, and never exceeded."""
     budget = PrivacyBudget(10.0)
     options = {"solver": "surrogate", "n_calibration": 99}
-    test = StagedInnerProductTest(
-        **options, constants=(0.05, 0.1, 0.01), level=0.02, epsilon=5, budget=budget
-    )
+    test = StagedInnerProductTest(**options, constants=(0.05, 0.1, 0.01), level=0.02, epsilon=5, budget=budget)
     rows = np.random.default_rng(0).normal(8, 1, (60, 2))
     refusal = r"constants must have a larger third number: .* reject a proportion of 0\.0202 .* level = 0\.02"
     with pytest.raises(InvalidParameter, match=refusal):

@@ -31,8 +31,6 @@ def test_sums_have_their_exact_law() -> None:
 def test_next_to_no_noise_the_statistic_is_the_printed_one() -> None:
     # The extension of T within its radius is T itself: the squared norm of the sum of rows, minus its mean n d.
     X = np.random.default_rng(0).normal(0.2, 1.0, (200, 3))
-    test = LipschitzExtensionTest(
-        rows="sign", epsilon=1e6, radius=50.0, n_calibration=99, random_state=0
-    ).fit(X)
+    test = LipschitzExtensionTest(rows="sign", epsilon=1e6, radius=50.0, n_calibration=99, random_state=0).fit(X)
     signs = np.where(X >= 0, 1, -1).sum(axis=0)
     assert test.statistic_ == pytest.approx(float(signs @ signs) - 600, abs=0.1)

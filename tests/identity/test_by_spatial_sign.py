@@ -15,8 +15,7 @@ def test_normal_limit_of_the_spatial_sign() -> None:
     for shift in (0.0, np.array([0.02, 0.0, 0.02])):
         lattice = spatial_sign_lattice(n, d)
         rows = [
-            integer_norm(lattice.sums(rng.standard_normal((n, d)) + shift)[0]) * lattice.spacing
-            for _ in range(1500)
+            integer_norm(lattice.sums(rng.standard_normal((n, d)) + shift)[0]) * lattice.spacing for _ in range(1500)
         ]
         limit = normal_limit(n, d, 0.75 * np.sqrt(d), 40_000, rng, shift)
         assert stats.ks_2samp(rows, limit).pvalue > 1e-5

@@ -108,10 +108,7 @@ def test_an_empty_set_is_told_and_the_interval_is_the_whole_range(statistic, wor
     test = RowDistanceTest(epsilon=0.05, null=null, random_state=0, **FAST).fit(np.ones((20, 2)))
     test.statistic_ = statistic
     interval = test.distance_interval(n_simulations=60)
-    assert (interval.low, interval.high) == (
-        0.0,
-        pytest.approx(math.sqrt(2)) if null == "product" else math.inf,
-    )
+    assert (interval.low, interval.high) == (0.0, pytest.approx(math.sqrt(2)) if null == "product" else math.inf)
     assert f"no distance is in the confidence set, as the released statistic is {word}" in interval.estimand
     test.statistic_ = 10.0
     assert "no distance" not in test.distance_interval(n_simulations=60).estimand

@@ -31,9 +31,7 @@ def test_constants_are_the_printed_ones():
     assert c.Delta == pytest.approx(delta)
     assert c.filter_threshold == pytest.approx(delta + margin)
     assert c.count_threshold == pytest.approx(log(1 / x) / e)
-    assert c.statistic_sensitivity == math.ceil(
-        4 * delta + 48 * d / e * math.sqrt(log(1.25 / x) * log(n / x))
-    )
+    assert c.statistic_sensitivity == math.ceil(4 * delta + 48 * d / e * math.sqrt(log(1.25 / x) * log(n / x)))
 
 
 @pytest.mark.parametrize(("epsilon", "delta"), [(0.1, 1e-6), (1, 1e-6), (2, 1e-3), (3, 1e-9)])
@@ -66,9 +64,7 @@ def test_bounds_of_the_proof_hold_over_a_grid():
         kept = 2 * (c.filter_threshold + gauss + 2 * d * filtered) + 2 * d
         assert 2 * kept <= c.statistic_sensitivity
         # A row drawn anew: Hoeffding against the norm that line 3 allows.
-        norm = math.sqrt(d) * (
-            math.sqrt(2 * n * math.log(d / x)) + 4 / e * math.log(1 / x) + 2 * filtered + 2
-        )
+        norm = math.sqrt(d) * (math.sqrt(2 * n * math.log(d / x)) + 4 / e * math.log(1 / x) + 2 * filtered + 2)
         assert norm * math.sqrt(2 * math.log(n / x)) <= c.statistic_sensitivity / 4
 
 
@@ -121,9 +117,7 @@ def test_the_statistic_is_that_of_the_filtered_data():
     constants = f.filtering_constants(400, 3, 1.0, 1e-6)
     fresh = np.where(np.random.default_rng(0).random((400, 3)) < 0.5, 1, -1)
     quiet = Given(signs=fresh)
-    all_filtered = dataclasses.replace(
-        constants, filter_threshold=-1.0, count_threshold=1e9, largest_threshold=1e9
-    )
+    all_filtered = dataclasses.replace(constants, filter_threshold=-1.0, count_threshold=1e9, largest_threshold=1e9)
     X = np.ones((400, 3), dtype=int)
     *_, statistic = released(X, all_filtered, quiet)
     assert statistic == f.quadratic_statistic(fresh) != f.quadratic_statistic(X)
@@ -137,10 +131,7 @@ def test_the_statistic_is_that_of_the_filtered_data():
 def test_noise_is_added_to_integers_and_rounded_once():
     """Noise of 2^53 + 1 is no float: as one it would be 2^53 before the statistic is added."""
     wide = dataclasses.replace(
-        f.filtering_constants(9, 2, 1.0, 1e-6),
-        filter_threshold=1e18,
-        largest_threshold=1e18,
-        count_threshold=1e18,
+        f.filtering_constants(9, 2, 1.0, 1e-6), filter_threshold=1e18, largest_threshold=1e18, count_threshold=1e18
     )
     X = np.array([[1, 1]] * 5 + [[-1, 1]] * 4)
     assert (f.largest_coordinate(X), f.quadratic_statistic(X)) == (9, 64)

@@ -8,13 +8,7 @@ import pytest
 from scipy.integrate import quad
 from scipy.stats import norm
 
-from dpstats.identity.lipschitz_extensions import (
-    expected_saving,
-    extended_squares,
-    l1_cost,
-    l1_excess,
-    l1_extension,
-)
+from dpstats.identity.lipschitz_extensions import expected_saving, extended_squares, l1_cost, l1_excess, l1_extension
 from tests.identity.sign_datasets import datasets, neighbour_groups, plain_statistic
 
 
@@ -22,8 +16,7 @@ def plain_l1(S, n, A, c, v, parity):
     m = n % 2 if parity else 0
     reach = int(max(abs(s) for s in S) / (2 * c)) + 2
     return min(
-        sum(max(abs(s) - 2 * c * k, m) ** 2 for s in S) - n * len(S) * v + 4 * c * A * k
-        for k in range(reach + 1)
+        sum(max(abs(s) - 2 * c * k, m) ** 2 for s in S) - n * len(S) * v + 4 * c * A * k for k in range(reach + 1)
     )
 
 
@@ -65,10 +58,7 @@ def test_l1_lipschitz_for_lattice_rows():
     """Integer rows in {-2..2}, all sums and replacements: h moves by at most 4cA, whatever the floor."""
     c, n = 2, 3
     for A, parity in itertools.product((0, 1, 3), (False, True)):
-        h = {
-            S: l1_cost(np.array(S), n, A, c, parity)
-            for S in itertools.product(range(-c * n, c * n + 1), repeat=2)
-        }
+        h = {S: l1_cost(np.array(S), n, A, c, parity) for S in itertools.product(range(-c * n, c * n + 1), repeat=2)}
         rows = list(itertools.product(range(-c, c + 1), repeat=2))
         for rest in itertools.product(range(-c * (n - 1), c * (n - 1) + 1), repeat=2):
             values = [h[rest[0] + u[0], rest[1] + u[1]] for u in rows]

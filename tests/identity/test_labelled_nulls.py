@@ -21,12 +21,8 @@ from dpstats.privacy import PrivacyBudget
 FAST = {"n_calibration": 99}
 KINDS = [RowDistanceTest, SpatialSignTest, LipschitzExtensionTest, FilteringTest]
 MEAN = pd.Series([1.0, -2.0, 5.0], index=["a", "b", "c"])
-COV = pd.DataFrame(
-    [[2.0, 0.6, 0.1], [0.6, 1.0, 0.3], [0.1, 0.3, 3.0]], index=["a", "b", "c"], columns=["a", "b", "c"]
-)
-ROWS = pd.DataFrame(
-    np.random.default_rng(0).multivariate_normal(MEAN + 0.3, COV, 60), columns=["a", "b", "c"]
-)
+COV = pd.DataFrame([[2.0, 0.6, 0.1], [0.6, 1.0, 0.3], [0.1, 0.3, 3.0]], index=["a", "b", "c"], columns=["a", "b", "c"])
+ROWS = pd.DataFrame(np.random.default_rng(0).multivariate_normal(MEAN + 0.3, COV, 60), columns=["a", "b", "c"])
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -53,9 +49,7 @@ def test_predictions_go_by_names_too() -> None:
     test = SpatialSignTest(mean=MEAN, epsilon=50.0, random_state=0, **FAST)
     shuffled = ROWS[["b", "c", "a"]] - 0.3
     assert test.fit(shuffled).predict(shuffled) == 0
-    assert (
-        SpatialSignTest(mean=MEAN.to_numpy(), epsilon=50.0, random_state=0, **FAST).fit_predict(shuffled) == 1
-    )
+    assert SpatialSignTest(mean=MEAN.to_numpy(), epsilon=50.0, random_state=0, **FAST).fit_predict(shuffled) == 1
     # An array has the columns of the fit in the order they had there.
     with pytest.warns(UserWarning, match="does not have valid feature names"):
         assert test.predict(shuffled.to_numpy()) == 0

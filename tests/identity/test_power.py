@@ -8,20 +8,13 @@ from functools import partial
 import pytest
 
 from dpstats.errors import InvalidParameter
-from dpstats.identity import (
-    FilteringTest,
-    LipschitzExtensionTest,
-    RowDistanceTest,
-    SpatialSignTest,
-)
+from dpstats.identity import FilteringTest, LipschitzExtensionTest, RowDistanceTest, SpatialSignTest
 
 FAST = {"n_calibration": 199}
 PURE = [RowDistanceTest, SpatialSignTest, LipschitzExtensionTest]
 
 
-@pytest.mark.parametrize(
-    "kind", [*PURE, FilteringTest, partial(LipschitzExtensionTest, constraint="inner_product")]
-)
+@pytest.mark.parametrize("kind", [*PURE, FilteringTest, partial(LipschitzExtensionTest, constraint="inner_product")])
 def test_power_rises_with_distance_and_size(kind) -> None:
     test = kind(epsilon=5.0, **FAST)
     zero, near, far = (test.power(a, 100, 3, n_simulations=200) for a in (0.0, 0.3, 3.0))
@@ -54,11 +47,7 @@ SEARCHES = [
     (SpatialSignTest(epsilon=0.3, n_calibration=99), 0.1, 10),
     (SpatialSignTest(epsilon=8.0, n_calibration=99), 2.0, 1),
     (LipschitzExtensionTest(null="product", mean=0.2, n_calibration=99), 0.1, 4),
-    (
-        LipschitzExtensionTest(constraint="inner_product", solver="surrogate", epsilon=4.0, n_calibration=99),
-        1.0,
-        4,
-    ),
+    (LipschitzExtensionTest(constraint="inner_product", solver="surrogate", epsilon=4.0, n_calibration=99), 1.0, 4),
 ]
 
 

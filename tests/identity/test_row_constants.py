@@ -21,9 +21,7 @@ from dpstats.identity.whitening import signs_of
 def test_normal_square() -> None:
     products = np.random.default_rng(0).normal(size=10**6) * 8 * np.sqrt(20)
     for rho in (5, 36, 200):
-        assert normal_clipped_square(20, rho, 8.0) == pytest.approx(
-            np.mean(np.minimum(products**2, rho**2)), rel=0.01
-        )
+        assert normal_clipped_square(20, rho, 8.0) == pytest.approx(np.mean(np.minimum(products**2, rho**2)), rel=0.01)
     assert approximate_null_f0(10, 0, 0.0) == 0
 
 
@@ -46,9 +44,7 @@ def test_tau0_is_about_the_null_median(options: dict, n: int, d: int) -> None:
     found = []
     for _ in range(100):
         Z = plan.reference.sample(n, rng)
-        steps = (
-            signs_of(Z) if design.signs else round_to_steps(Z, None, design.steps_per_unit, design.largest)
-        )
+        steps = signs_of(Z) if design.signs else round_to_steps(Z, None, design.steps_per_unit, design.largest)
         centering = None
         if design.window is not None:
             pair = plan.reference.sign_steps(design.steps_per_unit, design.largest)

@@ -76,11 +76,7 @@ def test_a_row_moves_the_distance_by_at_most_one_in_any_window(low, high):
     for rho, a0, tau0 in itertools.product((2, 6), (0, 3), (-4, 0, 5)):
         found = {
             X: row_distance(
-                np.array(X)[:, None],
-                rho,
-                a0,
-                tau0,
-                centering=Centering(np.array([terms[x] for x in X]), 1, low, high),
+                np.array(X)[:, None], rho, a0, tau0, centering=Centering(np.array([terms[x] for x in X]), 1, low, high)
             )
             for X in itertools.product(values, repeat=4)
         }
@@ -175,12 +171,7 @@ def test_precision_is_chosen_by_the_public_bound():
 
 
 def test_refuses_what_is_not_an_integer():
-    for bad in (
-        np.full((3, 2), 0.5),
-        np.full((3, 2), np.nan),
-        np.full((3, 2), np.inf),
-        np.full((3, 2), 2.0**40),
-    ):
+    for bad in (np.full((3, 2), 0.5), np.full((3, 2), np.nan), np.full((3, 2), np.inf), np.full((3, 2), 2.0**40)):
         with pytest.raises(ValueError, match="integers"):
             row_distance(bad, 1, 1, 0)
     with pytest.raises(ValueError, match="bound"):
@@ -238,8 +229,7 @@ def exhaustive_violations(distance, n, d, values, settings):
     pairs = violations = 0
     for rho, a0, tau0 in settings:
         known = {
-            rows_: distance(rows_, rho, a0, tau0)
-            for rows_ in itertools.combinations_with_replacement(patterns, n)
+            rows_: distance(rows_, rho, a0, tau0) for rows_ in itertools.combinations_with_replacement(patterns, n)
         }
         # All datasets that share n - 1 rows are neighbours: only the range over the last row matters.
         for rest in itertools.combinations_with_replacement(patterns, n - 1):
@@ -257,11 +247,7 @@ SETTINGS = [(1, 0, -3), (1, 1, 0), (2, 1, 1), (2, 3, -8), (3, 2, 5)]
 )
 def test_one_lipschitz_exhaustively(n, d, values):
     pairs, violations = exhaustive_violations(
-        lambda r, rho, a0, tau0: plain_distance_of_sums(plain_sums(r, rho), 2 * rho, a0, tau0),
-        n,
-        d,
-        values,
-        SETTINGS,
+        lambda r, rho, a0, tau0: plain_distance_of_sums(plain_sums(r, rho), 2 * rho, a0, tau0), n, d, values, SETTINGS
     )
     assert pairs > 500
     assert violations == 0
@@ -270,11 +256,7 @@ def test_one_lipschitz_exhaustively(n, d, values):
 def plain_sums(r, rho):
     n = len(r)
     return [
-        sum(
-            max(-rho, min(rho, sum(a * b for a, b in zip(r[i], r[j], strict=True))))
-            for j in range(n)
-            if j != i
-        )
+        sum(max(-rho, min(rho, sum(a * b for a, b in zip(r[i], r[j], strict=True)))) for j in range(n) if j != i)
         for i in range(n)
     ]
 
@@ -373,10 +355,7 @@ def test_climbing_in_other_windows(low, high):
     assert gap == 0
     zeros = np.zeros(len(G), dtype=np.int64)
     rho = max(-low, high)
-    D = [
-        row_distance(incidence_rows(M), rho, a0, tau0, centering=Centering(zeros, 0, low, high))
-        for M in (G, H)
-    ]
+    D = [row_distance(incidence_rows(M), rho, a0, tau0, centering=Centering(zeros, 0, low, high)) for M in (G, H)]
     assert abs(D[0] - D[1]) == 1
     (gap, tau0), G, H, a0 = climb(8, 1, low=low, high=high, width=high - low - 1)
     D = [plain_distance_of_sums(M.sum(axis=1).tolist(), high - low - 1, a0, tau0) for M in (G, H)]

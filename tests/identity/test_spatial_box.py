@@ -20,10 +20,7 @@ def test_the_diagonal_is_attained_and_never_exceeded(mean: list[float]) -> None:
     rows = np.array([*itertools.product((-1.0, 1.0), repeat=2), (np.nan, 1.0)])
     worst = 0
     for rest in itertools.combinations_with_replacement(rows, 4):
-        norms = [
-            integer_norm(box.sums(reference.whiten(np.array([row, *rest]), "center"), reference))
-            for row in rows
-        ]
+        norms = [integer_norm(box.sums(reference.whiten(np.array([row, *rest]), "center"), reference)) for row in rows]
         worst = max(worst, max(norms) - min(norms))
     assert worst <= box.diagonal
     # The norm falls by the diagonal where the sum points along it: where both columns are alike.
@@ -50,8 +47,7 @@ def test_sums_have_their_exact_law() -> None:
         drawn = test._draw(plan, 4000, rng, np.broadcast_to(shift, 2))[:, 0]
         up = plan.reference.up(shift)
         direct = [
-            test._exact(np.where(rng.random((30, 2)) < up, 1.0, 0.0), plan)[plan.stages[0].name][0]
-            for _ in range(1500)
+            test._exact(np.where(rng.random((30, 2)) < up, 1.0, 0.0), plan)[plan.stages[0].name][0] for _ in range(1500)
         ]
         assert stats.ks_2samp(drawn.astype(float), np.array(direct, dtype=float)).pvalue > 1e-5
         assert stats.ks_2samp(1.2 * drawn, np.array(direct, dtype=float)).pvalue < 1e-5
@@ -62,7 +58,4 @@ def test_the_noise_is_less_than_that_of_the_longest_row() -> None:
         scale = SpatialSignTest(null="product", mean=mean).plan(500, 20).stages[0].noise_scale
         assert scale / (2 * np.sqrt(20) * (1 + mean) / np.sqrt(1 - mean**2)) == pytest.approx(share, abs=1e-3)
     # In one pass at any number of rows, for the sums have a law of their own.
-    assert (
-        SpatialSignTest(null="product", mean=0.3, n_calibration=99).power(0.01, 10**7, 3, n_simulations=50)
-        > 0.9
-    )
+    assert SpatialSignTest(null="product", mean=0.3, n_calibration=99).power(0.01, 10**7, 3, n_simulations=50) > 0.9

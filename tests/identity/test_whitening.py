@@ -7,13 +7,7 @@ import pytest
 from sklearn.base import clone
 
 from dpstats.errors import InvalidData
-from dpstats.identity import (
-    FilteringTest,
-    LipschitzExtensionTest,
-    RowDistanceTest,
-    SpatialSignTest,
-    sign_reduction,
-)
+from dpstats.identity import FilteringTest, LipschitzExtensionTest, RowDistanceTest, SpatialSignTest, sign_reduction
 from dpstats.identity.row_distance_statistic import round_to_steps
 from dpstats.identity.whitening import Reference
 from tests.identity.every_test import FAST, KINDS, NULL_ROWS

@@ -39,20 +39,14 @@ def test_names_with_dollars_are_names_and_no_formulas() -> None:
 
 def test_infinite_intervals_are_drawn_with_an_arrow_and_unknown_estimates_without_a_marker() -> None:
     # matplotlib draws no bar that is infinite, and none of an estimate that is NaN.
-    values, low, high = (
-        np.array([1.0, 5.0, np.nan, np.inf]),
-        [0.0, -np.inf, 2.0, 0.0],
-        [2.0, np.inf, 3.0, np.inf],
-    )
+    values, low, high = (np.array([1.0, 5.0, np.nan, np.inf]), [0.0, -np.inf, 2.0, 0.0], [2.0, np.inf, 3.0, np.inf])
     ax = new_figure().subplots()
     draw_intervals(ax, list("abcd"), values, np.array(low), np.array(high), color="green")
     (points, _, (bars,)) = ax.containers[0]
     assert points.get_markevery() == [0, 1]
     ends = np.array([segment[:, 0] for segment in bars.get_segments()])
     assert np.allclose(ends, [[0, 2], [-1.5, 6.5], [2, 3], [0, 6.5]])
-    arrows = [
-        (line.get_marker(), line.get_xdata().tolist()) for line in ax.lines if line.get_marker() in "<>"
-    ]
+    arrows = [(line.get_marker(), line.get_xdata().tolist()) for line in ax.lines if line.get_marker() in "<>"]
     assert arrows == [("<", [-1.5]), (">", [6.5, 6.5])]
     middle, errors, marked = place_bars([np.nan], [-np.inf], [np.inf])
     assert np.isfinite(middle).all() and (errors > 0).all() and marked == []

@@ -18,9 +18,7 @@ def test_intervals_cover_given_thinned_noise(size: int) -> None:
     drawn = np.zeros(0)
     while drawn.size < 2000:
         upper = rng.random(400_000) < noise.above / (noise.above + noise.below)
-        more = np.where(
-            upper, rng.exponential(noise.above, upper.size), -rng.exponential(noise.below, upper.size)
-        )
+        more = np.where(upper, rng.exponential(noise.above, upper.size), -rng.exponential(noise.below, upper.size))
         drawn = np.concatenate([drawn, more[(more < threshold) & (size + more >= threshold)]])
     found = FoundCounts(size + drawn[:2000], noise, threshold)
     least, most = found.limits(0.025)

@@ -39,11 +39,7 @@ def test_each_follows_from_the_other(kind: type, alternative: str) -> None:
     if alternative != "greater":
         np.testing.assert_allclose(high, ESTIMATE + half, rtol=1e-9)
     z = (ESTIMATE - 0.3) / ERROR
-    expected = {
-        "less": stats.norm.cdf(z),
-        "greater": stats.norm.sf(z),
-        "two-sided": 2 * stats.norm.sf(abs(z)),
-    }
+    expected = {"less": stats.norm.cdf(z), "greater": stats.norm.sf(z), "two-sided": 2 * stats.norm.sf(abs(z))}
     np.testing.assert_allclose(made(kind).test(0.3, alternative).pvalue, expected[alternative], rtol=1e-9)
 
 
@@ -83,15 +79,7 @@ def test_holms_pvalues_are_those_of_statsmodels_along_an_axis() -> None:
     z = stats.norm.isf(pvalues / 2)
     names = [str(i) for i in range(27)]
     of_columns = Estimates(
-        z,
-        np.ones(z.shape),
-        tuple(names),
-        "z",
-        ByLimits(z, 1.0),
-        together=HOLM,
-        jointly=True,
-        axis=0,
-        null=0.0,
+        z, np.ones(z.shape), tuple(names), "z", ByLimits(z, 1.0), together=HOLM, jointly=True, axis=0, null=0.0
     )
     for j in range(3):
         assert of_columns.pvalue[:, j] == pytest.approx(multipletests(pvalues[:, j], method="holm")[1])
@@ -125,9 +113,7 @@ def test_an_estimate_whose_interval_holds_everything_is_shown_nowhere() -> None:
 
 
 def test_a_usual_null_hypothesis_is_in_every_table() -> None:
-    with_null = made(
-        null=0.0, alternative="less", labels={"group": ["a", "a", b"b", 2], "column": list("xyxy")}
-    )
+    with_null = made(null=0.0, alternative="less", labels={"group": ["a", "a", b"b", 2], "column": list("xyxy")})
     expected = made().test(0.0, "less")
     np.testing.assert_allclose(with_null.pvalue, expected.pvalue)
     np.testing.assert_allclose(with_null.statistic, expected.statistic)
@@ -141,9 +127,7 @@ def test_a_usual_null_hypothesis_is_in_every_table() -> None:
 
 
 def test_a_value_outside_the_box_is_refused() -> None:
-    with pytest.raises(
-        InvalidParameter, match="between the bounds of the estimand, -10 and 10, got a list of 2"
-    ):
+    with pytest.raises(InvalidParameter, match="between the bounds of the estimand, -10 and 10, got a list of 2"):
         made().test([[0, 0], [0, 11]])
 
 
@@ -162,9 +146,7 @@ def test_bad_questions_are_refused(question: Any) -> None:
 
 
 def test_one_number_gives_numbers() -> None:
-    one = Estimates(
-        np.array(0.5), np.array(0.1), ("share",), "a share", ByTails(np.array(0.5), np.array(0.1))
-    )
+    one = Estimates(np.array(0.5), np.array(0.1), ("share",), "a share", ByTails(np.array(0.5), np.array(0.1)))
     interval, found = one.confidence_interval(), one.test(0.4)
     assert type(interval.low) is float and type(found.pvalue) is float and type(found.statistic) is float
     assert one.to_frame().shape == (1, 4)
@@ -192,11 +174,7 @@ def test_every_form_has_the_same_numbers() -> None:
 
 def test_latex_and_markdown_escape_what_they_must() -> None:
     summary = Summary("S", [], ["", "a_b"], [["x|y & 50%", "1"]])
-    assert summary.to_latex().splitlines()[2:5] == [
-        r" & a\_b \\",
-        r"\midrule",
-        r"x\textbar{}y \& 50\% & 1 \\",
-    ]
+    assert summary.to_latex().splitlines()[2:5] == [r" & a\_b \\", r"\midrule", r"x\textbar{}y \& 50\% & 1 \\"]
     assert summary.to_markdown().splitlines()[2] == r"| x\|y & 50% | 1 |"
     pd.testing.assert_frame_equal(summary.to_frame(), pd.DataFrame({"a_b": ["1"]}, index=["x|y & 50%"]))
 

@@ -41,9 +41,7 @@ def exact_tail(x, s, b):
         return q(x / s) + lift * (mp.exp(-x / b) * q(s / b - x / s) - mp.exp(x / b) * q(s / b + x / s)) / 2
 
 
-@pytest.mark.parametrize(
-    ("x", "s", "b"), [(0.7, 1.0, 1.0), (3.0, 0.5, 1.0), (5.0, 2.0, 0.3), (1.0, 0.1, 2.0)]
-)
+@pytest.mark.parametrize(("x", "s", "b"), [(0.7, 1.0, 1.0), (3.0, 0.5, 1.0), (5.0, 2.0, 0.3), (1.0, 0.1, 2.0)])
 def test_tail_is_the_convolution(x, s, b):
     # P(N + L > x) = integral of P(L > x - u) over the normal density, split at the kink u = x.
     with mp.workdps(25):
@@ -75,11 +73,7 @@ def test_tail_limits():
     assert normal_laplace_tail(0.0, 2.0, 3.0) == pytest.approx(0.5, rel=1e-14)  # symmetry
 
 
-@given(
-    st.floats(1e-12, 0.499),
-    st.floats(-6, 6),
-    st.floats(-100, 100),
-)
+@given(st.floats(1e-12, 0.499), st.floats(-6, 6), st.floats(-100, 100))
 @FIXED
 def test_quantile_inverts_the_tail(tail, log_ratio, log_scale):
     s, b = 10.0 ** (log_scale + log_ratio / 2), 10.0 ** (log_scale - log_ratio / 2)
@@ -159,9 +153,7 @@ def test_simultaneous_intervals_cover_together(correlation):
 
     def together(level):
         return (
-            (np.abs(errors) <= half_widths((1 - level) / 2, np.ones(d), "laplace", np.full(d, 0.5)))
-            .all(axis=1)
-            .sum()
+            (np.abs(errors) <= half_widths((1 - level) / 2, np.ones(d), "laplace", np.full(d, 0.5))).all(axis=1).sum()
         )
 
     low, high = plausible_count(n, 0.9)

@@ -53,9 +53,9 @@ def test_draws_have_the_law(noise: CountNoise) -> None:
     for z in (-2.5, 1.5, 5.5):
         p = float(noise.beyond(z))
         assert abs(np.mean(drawn > z) - p) < 5 * math.sqrt(p * (1 - p) / 200_000)
-        assert abs(
-            np.mean(drawn > z) - float(CountNoise(noise.law, 1.2 * noise.scale, noise.times).beyond(z))
-        ) > (5 * math.sqrt(p * (1 - p) / 200_000))
+        assert abs(np.mean(drawn > z) - float(CountNoise(noise.law, 1.2 * noise.scale, noise.times).beyond(z))) > (
+            5 * math.sqrt(p * (1 - p) / 200_000)
+        )
 
 
 def test_gaussian_noise() -> None:
@@ -70,12 +70,8 @@ def test_pvalues_are_sums_over_all_counts(noise: CountNoise, n: int, share: floa
     x = np.arange(n + 1)
     weights = binom.pmf(x, n, share)
     for z in (-3.0, n * share, n * share + 8.5, n + 40.0):
-        assert at_least(z, n, share, noise) == pytest.approx(
-            weights @ noise.beyond(z - x), rel=1e-12, abs=1e-16
-        )
-        assert at_most(z, n, share, noise) == pytest.approx(
-            weights @ noise.beyond(x - z), rel=1e-12, abs=1e-16
-        )
+        assert at_least(z, n, share, noise) == pytest.approx(weights @ noise.beyond(z - x), rel=1e-12, abs=1e-16)
+        assert at_most(z, n, share, noise) == pytest.approx(weights @ noise.beyond(x - z), rel=1e-12, abs=1e-16)
         assert at_least(z, n, share, noise) + at_most(z, n, share, noise) == pytest.approx(1)
 
 

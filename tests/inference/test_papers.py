@@ -24,18 +24,13 @@ from dpstats.survival import PrivateSurvival
 
 SPECIAL = "a<b>c|d&e%f_g#h$i{j}k~l^m\\n[o]*p`q\"r's--t"
 ROWS = [["[0, 1)", "-0.31", "ε ≤ 2"], ["* of 5%", "[-3, 2]", "–"], [SPECIAL, "1e-06", "τ ± 1"]]
-TABLE = Summary(
-    SPECIAL, [("Privacy", "(epsilon = 1), one patient replaced")], ["", "n_1", "<x>"], ROWS, [SPECIAL]
-)
+TABLE = Summary(SPECIAL, [("Privacy", "(epsilon = 1), one patient replaced")], ["", "n_1", "<x>"], ROWS, [SPECIAL])
 rng = np.random.default_rng(0)
 VISITS = pd.DataFrame(
     {"patient": np.arange(900) // 3, "age_<65>": rng.uniform(20, 80, 900), "arm": rng.choice(["a", "b"], 900)}
 )
 PATIENTS = one_row_per_unit(VISITS, "patient", {"age_<65>": "mean", "arm": "first"})
-FITS = {
-    f"{high} & up": ClippedMean(bounds=(0, high), random_state=0).fit(PATIENTS[["age_<65>"]])
-    for high in (90, 200)
-}
+FITS = {f"{high} & up": ClippedMean(bounds=(0, high), random_state=0).fit(PATIENTS[["age_<65>"]]) for high in (90, 200)}
 
 
 def document(*tables: str) -> str:
@@ -45,9 +40,7 @@ def document(*tables: str) -> str:
 
 def test_latex_escapes_every_special_character() -> None:
     text = TABLE.to_latex(caption=SPECIAL, label="tab:a_b")
-    bare = re.sub(
-        r"\\[a-zA-Z]+|\\[%&$#_{}]|\$[^$]*\$", "", text.replace("\\\\", "").replace(r"\label{tab:a_b}", "")
-    )
+    bare = re.sub(r"\\[a-zA-Z]+|\\[%&$#_{}]|\$[^$]*\$", "", text.replace("\\\\", "").replace(r"\label{tab:a_b}", ""))
     assert not re.findall(r"[<>|%#_^\\\"`]", bare.replace('"', "").replace(r"\begin", ""))
     assert in_latex("< > | & % _ #") == r"\textless{} \textgreater{} \textbar{} \& \% \_ \#"
     # A bracket or a star after a line break would be its argument.
@@ -61,20 +54,13 @@ def test_a_table_of_a_paper_has_its_caption_label_guarantee_and_notes() -> None:
     assert lines[:3] == [r"\begin{table}[htbp]", r"\centering", r"\begin{threeparttable}"]
     assert lines[3:5] == [r"\caption{Mean age.}", r"\label{tab:age}"]
     notes = text.partition(r"\begin{tablenotes}")[2]
-    assert (
-        "Privacy: (epsilon = 1, delta = 0), one patient replaced" in notes
-        and "Units of privacy: patients" in notes
-    )
+    assert "Privacy: (epsilon = 1, delta = 0), one patient replaced" in notes and "Units of privacy: patients" in notes
     assert notes.count(r"\item") == 1 + len(fit.summary().notes) and "90\\% low" in text
-    assert fit.to_latex().startswith(r"\begin{tabular}") and "tablenotes" not in fit.to_latex(
-        caption="A", notes=False
-    )
+    assert fit.to_latex().startswith(r"\begin{tabular}") and "tablenotes" not in fit.to_latex(caption="A", notes=False)
     markdown = fit.to_markdown(caption="Mean age.", label="tab:age")
     assert markdown.startswith("**Mean age.** {#tab:age}\n\n| ") and "one patient replaced" in markdown
     page = fit.to_html(caption="Mean age.", label="tab:age")
-    assert (
-        "<caption>Mean age.</caption>" in page and 'id="tab:age"' in page and "one patient replaced" in page
-    )
+    assert "<caption>Mean age.</caption>" in page and 'id="tab:age"' in page and "one patient replaced" in page
     for wrong in ({"caption": 3}, {"label": "a b"}, {"label": "}"}, {"label": ""}):
         with pytest.raises(InvalidParameter, match=next(iter(wrong))):
             fit.to_latex(**wrong)
@@ -105,9 +91,7 @@ def test_results_stand_side_by_side() -> None:
     groups = GroupMeans(bounds=(0, 90), groups=["a", "b"], by="arm", random_state=0)
     groups.fit(PATIENTS[["age_<65>", "arm"]])
     both = side_by_side({"all": FITS["90 & up"], "arms": groups}, confidence_level=0.9)
-    assert [row[1] == "" for row in both.rows] == [False, True, True] and "90% interval" in dict(both.facts)[
-        "Cells"
-    ]
+    assert [row[1] == "" for row in both.rows] == [False, True, True] and "90% interval" in dict(both.facts)["Cells"]
     for wrong in ({}, [groups], {"a": 3.0}, {"a": FITS["90 & up"].confidence_interval()}):
         with pytest.raises(InvalidParameter, match="results must"):
             side_by_side(wrong)
@@ -121,9 +105,7 @@ def test_what_noise_hides_is_a_dash_side_by_side() -> None:
     assert hidden.any() and [cell.startswith("–") for cell in cells] == hidden.tolist()
 
 
-needs_latex = pytest.mark.skipif(
-    not (shutil.which("tectonic") or shutil.which("pdflatex")), reason="needs LaTeX"
-)
+needs_latex = pytest.mark.skipif(not (shutil.which("tectonic") or shutil.which("pdflatex")), reason="needs LaTeX")
 
 
 def compile_tables(folder: Path, tables: list[str]) -> None:
@@ -152,11 +134,7 @@ def test_the_table_of_every_result_compiles(tmp_path: Path) -> None:
     from tests.nets.test_forms import RESULTS
 
     fits = [fitted(name) for name in ESTIMATORS]
-    made = [
-        *fits,
-        *(fit.result_ for fit in fits if hasattr(fit, "result_")),
-        *(make() for make in RESULTS.values()),
-    ]
+    made = [*fits, *(fit.result_ for fit in fits if hasattr(fit, "result_")), *(make() for make in RESULTS.values())]
     tables = []
     for number, result in enumerate(one for one in made if hasattr(one, "to_latex")):
         for more in ({}, {"notes": True}, {"caption": SPECIAL, "label": f"tab:{number}_a"}):

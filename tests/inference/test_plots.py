@@ -51,8 +51,7 @@ def test_intervals_by_epsilon_are_where_they_are() -> None:
     names, epsilons = ["a", "b"], [0.5, 1.0]
     estimates = [np.array([1.0, 2.0]), np.array([3.0, 4.0])]
     intervals = [
-        ConfidenceInterval(value - half, value + 3 * half)
-        for value, half in zip(estimates, (2, 1), strict=True)
+        ConfidenceInterval(value - half, value + 3 * half) for value, half in zip(estimates, (2, 1), strict=True)
     ]
     band = ConfidenceInterval(np.array([0.0, 5.0]), np.array([1.0, 7.0]))
     figure = plot_intervals_by_epsilon(

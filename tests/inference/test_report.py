@@ -32,9 +32,7 @@ from dpstats.tables import ContingencyTable, PrivateProportion
 def test_dollars_in_names_are_drawn_as_they_are(tmp_path: Path, name: str) -> None:
     table = Histogram([name, "b"], epsilon=1.0, random_state=0).release([name, "b"] * 9)
     frame = pd.DataFrame({name: np.linspace(-1, 1, 40)})
-    groups = GroupMeans(groups=[name, "b"], bounds=(-1, 1), delta=1e-6, random_state=0).fit(
-        frame, [name, "b"] * 20
-    )
+    groups = GroupMeans(groups=[name, "b"], bounds=(-1, 1), delta=1e-6, random_state=0).fit(frame, [name, "b"] * 20)
     for release in (table, groups):
         page = release.to_html(tmp_path / "page.html").read_text(encoding="utf-8")
         assert "data:image/png" in page and "is left out" not in page
@@ -177,9 +175,7 @@ def test_audits_checks_and_budgets_are_pages(tmp_path: Path) -> None:
 def test_without_matplotlib_a_page_has_no_picture(monkeypatch: pytest.MonkeyPatch) -> None:
     with_picture = page_of(MADE["proportion"](1)).as_html()
     find = importlib.util.find_spec
-    monkeypatch.setattr(
-        importlib.util, "find_spec", lambda name: None if name == "matplotlib" else find(name)
-    )
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None if name == "matplotlib" else find(name))
     without = page_of(MADE["proportion"](1)).as_html()
     assert "<figure>" in with_picture and "<figure>" not in without and "matplotlib" not in without
     assert re.sub(r"<figure>.*?</figure>\n", "", with_picture, flags=re.S) == without
@@ -198,9 +194,7 @@ def test_a_file_is_replaced_whole_or_left_as_it_was(tmp_path: Path, monkeypatch:
 
     monkeypatch.setattr(os, "replace", full)
     kept = target.read_text()
-    with pytest.raises(
-        InvalidParameter, match=r"path must name a file that can be written, got .* \(No space left"
-    ):
+    with pytest.raises(InvalidParameter, match=r"path must name a file that can be written, got .* \(No space left"):
         page.write(target)
     assert target.read_text() == kept and sorted(tmp_path.iterdir()) == [link, target]
 
@@ -276,16 +270,10 @@ def check_page(text: str) -> list[str]:
     wrong = list(found.wrong)
     if found.headings[0] != 1 or found.headings.count(1) != 1:
         wrong.append("not one title")
-    wrong += [
-        "a heading skipped" for a, b in zip(found.headings, found.headings[1:], strict=False) if b > a + 1
-    ]
+    wrong += ["a heading skipped" for a, b in zip(found.headings, found.headings[1:], strict=False) if b > a + 1]
     if found.seen.get("table", 0) != found.seen.get("caption", 0):
         wrong.append("a table without caption")
-    if (
-        'name="viewport"' not in text
-        or "@media print" not in text
-        or "prefers-color-scheme: dark" not in text
-    ):
+    if 'name="viewport"' not in text or "@media print" not in text or "prefers-color-scheme: dark" not in text:
         wrong.append("no rules for phones, paper or the dark")
     if found.open or "http" in text:
         wrong.append("open tags, or an address")

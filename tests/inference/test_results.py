@@ -7,14 +7,7 @@ import inspect
 import numpy as np
 import pytest
 
-from dpstats.inference.results import (
-    ConfidenceInterval,
-    Summary,
-    about_missing,
-    list_some,
-    significant,
-    with_missing,
-)
+from dpstats.inference.results import ConfidenceInterval, Summary, about_missing, list_some, significant, with_missing
 
 
 def test_an_interval_unpacks_and_indexes_as_scipys():
@@ -84,9 +77,7 @@ def test_facts_of_several_sentences_are_wrapped_below_their_value():
     lines = Summary("T", [("Short", one), ("Long", several)], ("", "x"), []).as_text().splitlines()
     assert lines[2] == f"Short: {one}"
     paragraph = lines[3:5]
-    assert (
-        paragraph[0].startswith("Long:  One") and paragraph[1].startswith("       ") and len(lines[1]) == 110
-    )
+    assert paragraph[0].startswith("Long:  One") and paragraph[1].startswith("       ") and len(lines[1]) == 110
     assert all(len(line) <= 110 for line in paragraph)
     assert " ".join(" ".join(paragraph).split()) == f"Long: {several}"
 

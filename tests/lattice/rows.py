@@ -59,16 +59,9 @@ def extreme_rows(lattice):
     unit = np.broadcast_to(np.asarray(lattice.spacing) * 2.0**BITS, d)
     rows = [lattice.center + np.array(s) * unit for s in itertools.product([-1.0, 0.0, 1.0], repeat=d)]
     rows += [
-        lattice.center + scale * np.array(s)
-        for s in itertools.product([-1, 1], repeat=d)
-        for scale in (1e308, 1e-300)
+        lattice.center + scale * np.array(s) for s in itertools.product([-1, 1], repeat=d) for scale in (1e308, 1e-300)
     ]
-    rows += [
-        lattice.center + sign * big * unit * axis
-        for axis in np.eye(d)
-        for sign in (-1, 1)
-        for big in (1, 1e9)
-    ]
+    rows += [lattice.center + sign * big * unit * axis for axis in np.eye(d) for sign in (-1, 1) for big in (1, 1e9)]
     rows += [lattice.center + np.array(s) * unit / math.sqrt(d) for s in itertools.product([-1, 1], repeat=d)]
     return np.array([np.broadcast_to(row, d) for row in rows])
 

@@ -79,14 +79,7 @@ def test_a_row_outside_is_shrunk_and_one_inside_is_left():
     lattice = BallLattice.build(1.0, 0.0, 3)
     r = lattice.radius
     rows = np.array(
-        [
-            [r + 1.0, 0, 0],
-            [r, 1.0, 0],
-            [r - 10.0, 0, 0],
-            [2.0**50, -(2.0**50), 7],
-            [3.0, -4, 5],
-            [np.nan, 1.0, 2.0],
-        ]
+        [[r + 1.0, 0, 0], [r, 1.0, 0], [r - 10.0, 0, 0], [2.0**50, -(2.0**50), 7], [3.0, -4, 5], [np.nan, 1.0, 2.0]]
     )
     before = rows.copy()
     lattice._enforce(rows)

@@ -95,9 +95,7 @@ def test_the_sensitivity_of_the_sums_by_brute_force(name):
 def test_the_sensitivity_of_the_squares_by_brute_force(name):
     lattice = SMALL[name]
     steps = lattice.round_rows(extreme_rows(lattice)).tolist()
-    l1, l2 = largest_distances(
-        [[k * k // K for k, K in zip(row, largest(lattice), strict=True)] for row in steps]
-    )
+    l1, l2 = largest_distances([[k * k // K for k, K in zip(row, largest(lattice), strict=True)] for row in steps])
     assert l1 <= lattice.square_sensitivity("l1")
     assert l2 <= lattice.square_sensitivity("l2") ** 2
     if isinstance(lattice, BoxLattice):

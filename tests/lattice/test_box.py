@@ -37,16 +37,13 @@ def test_steps_that_are_a_power_of_two_are_rounded_without_scaling(dtype, power,
     step = Fraction(clip) / 2**BITS
     rng = np.random.default_rng(power + center + 1000)
     with np.errstate(over="ignore"):
-        near = (
-            rng.integers(-(2**32), 2**32, size=(40, 4)) / 4 * float(step) + center * clip
-        )  # quarters of a step
+        near = rng.integers(-(2**32), 2**32, size=(40, 4)) / 4 * float(step) + center * clip  # quarters of a step
         far = rng.standard_t(1, size=(40, 4)) * clip
         X = np.vstack([near, far, np.full((1, 4), 1e-310), rng.choice([3e38, -3e38], size=(3, 4))])
         X = np.rint(np.clip(X, -(2.0**62), 2.0**62)).astype(dtype) if dtype == "i8" else X.astype(dtype)
     X[~np.isfinite(X)] = 0
     expected = [
-        [min(max(round(Fraction(x) / step - center * 2**BITS), -(2**BITS)), 2**BITS) for x in row]
-        for row in X.tolist()
+        [min(max(round(Fraction(x) / step - center * 2**BITS), -(2**BITS)), 2**BITS) for x in row] for row in X.tolist()
     ]
     assert lattice.round_rows(X).tolist() == expected
     assert lattice.sums(X)[0].tolist() == [sum(column) for column in zip(*expected, strict=True)]

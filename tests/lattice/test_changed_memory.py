@@ -50,14 +50,11 @@ def test_rows_that_change_after_the_finite_check_stay_inside(monkeypatch, lattic
 
 
 @pytest.mark.parametrize(
-    ("name", "late"),
-    [("indices", 0), ("indices", 7), ("indices", -1), ("indptr", 0), ("indptr", 9), ("data", np.nan)],
+    ("name", "late"), [("indices", 0), ("indices", 7), ("indices", -1), ("indptr", 0), ("indptr", 9), ("data", np.nan)]
 )
 def test_a_stored_table_that_changed_after_its_check_is_refused_or_inside(monkeypatch, name, late):
     # Two entries of a row in one column, or one outside the table, would count twice, or elsewhere.
-    table = scipy.sparse.csr_array(
-        (np.full(4, 9.0), np.array([0, 1, 0, 2]), np.array([0, 2, 3, 4])), shape=(3, 3)
-    )
+    table = scipy.sparse.csr_array((np.full(4, 9.0), np.array([0, 1, 0, 2]), np.array([0, 2, 3, 4])), shape=(3, 3))
     getattr(table, name)[1] = late
     lattice = BoxLattice.build(1.0, 0.0, 3, common=False)
     if name == "data":

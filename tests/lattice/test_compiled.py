@@ -25,9 +25,7 @@ Made = TypeVar("Made")
 WIDTHS = (1, 3, 8, 70)
 
 
-@pytest.fixture(
-    params=["python", pytest.param("numba", marks=pytest.mark.skipif(not has_numba, reason="no numba"))]
-)
+@pytest.fixture(params=["python", pytest.param("numba", marks=pytest.mark.skipif(not has_numba, reason="no numba"))])
 def fast(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     """Let compiled sums be taken for small tables."""
     monkeypatch.setattr(compiled, "FEWEST", 1)
@@ -152,14 +150,7 @@ def test_sums_do_not_depend_on_threads_or_on_the_arrays_type(lattice) -> None:
     expected = in_blocks(partial(lattice.moments, X, powers=2, threads=1))
     fixed = X.copy()
     fixed.flags.writeable = False
-    tables = [
-        X,
-        fixed,
-        np.asfortranarray(X),
-        X[:, ::-1][:, ::-1],
-        X.astype(">f8"),
-        np.repeat(X, 2, axis=1)[:, ::2],
-    ]
+    tables = [X, fixed, np.asfortranarray(X), X[:, ::-1][:, ::-1], X.astype(">f8"), np.repeat(X, 2, axis=1)[:, ::2]]
     for table, threads in itertools.product(tables, (1, 3)):
         assert_same(lattice.moments(table, powers=2, threads=threads), expected)
 

@@ -198,9 +198,7 @@ def test_lattices_say_what_is_free():
     assert ball.free_squares("l2") == free_weight(FREE_SQUARES_BALL, 30)
     assert (box.free_squares("l1"), ball.free_squares("l1")) == (0.5, None)
     # A count beside the sums of a ball: nothing is free there in l1, and each has its own worst pair.
-    assert ball.joint_sensitivity("l1", (1.0,), 0.5) == pytest.approx(
-        ball.sensitivity("l1") + 2**29, rel=1e-11
-    )
+    assert ball.joint_sensitivity("l1", (1.0,), 0.5) == pytest.approx(ball.sensitivity("l1") + 2**29, rel=1e-11)
     cross = CrossLattice.build(1.0, 0.0, 2)
     assert cross.free_squares("l2") is None
     for lattice, norm in ((ball, "l1"), (cross, "l2")):

@@ -132,9 +132,7 @@ def test_squared_norms_at_an_integer_are_exact():
 
 
 @pytest.mark.parametrize(
-    "lattice",
-    [BallLattice.build(1.5, 0.0, 2), CrossLattice.build(1.5, 0.0, 2), WHITENED],
-    ids=["l2", "l1", "whitened"],
+    "lattice", [BallLattice.build(1.5, 0.0, 2), CrossLattice.build(1.5, 0.0, 2), WHITENED], ids=["l2", "l1", "whitened"]
 )
 def test_only_rows_that_are_not_clearly_inside_are_looked_at_again(lattice, monkeypatch):
     rng = np.random.default_rng(0)

@@ -83,13 +83,7 @@ def test_sums_depend_on_nothing_but_the_rows(lattice):
     order = np.random.default_rng(1).permutation(len(X))
     wide = np.zeros((len(X), 9))
     wide[:, 1::2] = X
-    layouts = {
-        "C": X,
-        "F": np.asfortranarray(X),
-        "view": wide[:, 1::2],
-        "permuted": X[order],
-        "reversed": X[::-1],
-    }
+    layouts = {"C": X, "F": np.asfortranarray(X), "view": wide[:, 1::2], "permuted": X[order], "reversed": X[::-1]}
     for name, layout in layouts.items():
         for threads in (None, 1, 2, 3):
             for block in (20, 300, 1 << 18):
@@ -180,15 +174,7 @@ def test_wide_and_fortran_tables_add_up_as_their_rows_do(order, dtype, n, d, per
 
 @pytest.mark.parametrize(
     ("d", "width", "threads", "least"),
-    [
-        (0, 8, 2, 1),
-        (1, 8, 2, 1),
-        (8, 8, 4, 2),
-        (9, 8, 3, 4),
-        (100, 8, 4, 4),
-        (100, 33, 8, 20),
-        (1000, 7, 16, 1),
-    ],
+    [(0, 8, 2, 1), (1, 8, 2, 1), (8, 8, 4, 2), (9, 8, 3, 4), (100, 8, 4, 4), (100, 33, 8, 20), (1000, 7, 16, 1)],
 )
 def testcut_columns_cover_the_columns_once_and_evenly(d, width, threads, least):
     tiles = cut_columns(d, width, threads, least)
@@ -210,9 +196,7 @@ def test_stored_sums_are_those_of_the_dense_table():
     with pytest.raises(InvalidData, match="NaN"):
         lattice.stored_sums(table)
     dense = table.toarray()
-    assert np.array_equal(
-        lattice.stored_sums(table, missing="center"), lattice.sums(dense, missing="center")[0]
-    )
+    assert np.array_equal(lattice.stored_sums(table, missing="center"), lattice.sums(dense, missing="center")[0])
     with pytest.raises(InvalidParameter, match="center must be 0"):
         BoxLattice.build(1.0, 3.0, 50, common=False).stored_sums(table)
 

@@ -233,9 +233,7 @@ class BiasedStages(AdaptiveMean):
 
     def plan(self, n_samples: int, n_features: int) -> Any:
         trimmed = AdaptiveMean(**(self.get_params() | {"tails": "symmetric"})).plan(n_samples, n_features)
-        staging = replace(
-            trimmed.staging, biases=(0.0,) * len(trimmed.stages), slopes=(1.0,) * len(trimmed.stages)
-        )
+        staging = replace(trimmed.staging, biases=(0.0,) * len(trimmed.stages), slopes=(1.0,) * len(trimmed.stages))
         return replace(trimmed, tails="subgaussian", staging=staging)
 
 
@@ -255,9 +253,7 @@ def test_bounds_have_any_center() -> None:
     shifted = AdaptiveMean(bounds=ends, std=1.0, random_state=3).fit(rows)
     np.testing.assert_allclose(shifted.mean_ - [100, 200, -50], about_zero.mean_, atol=1e-6)
     frame = pd.DataFrame(rows, columns=["a", "b", "c"])
-    named = AdaptiveMean(
-        bounds={"c": (-60, -40), "a": (90, 110), "b": (190, 210)}, std=1.0, random_state=3
-    ).fit(frame)
+    named = AdaptiveMean(bounds={"c": (-60, -40), "a": (90, 110), "b": (190, 210)}, std=1.0, random_state=3).fit(frame)
     np.testing.assert_array_equal(named.mean_, shifted.mean_)
 
 
@@ -385,19 +381,10 @@ BAD_PARAMETERS = [
     ({"bound": None}, "bounds must"),
     ({"bounds": (0, 1)}, "bound must be None"),
     ({"bounds": (1, 0), "bound": None}, "bounds must have low < high"),
-    (
-        {"bounds": (0, 1), "bound": None},
-        "half the distance of bounds must be at least .* got .* at position 0",
-    ),
+    ({"bounds": (0, 1), "bound": None}, "half the distance of bounds must be at least .* got .* at position 0"),
     ({"bounds_are": "soft"}, "bounds_are must be one of 'clip', 'hard', got 'soft'"),
-    (
-        {"bound": 0.5},
-        "bound must be at least the standard deviation of its column, got 0.5 at position 0",
-    ),
-    (
-        {"bound": [2.0, 3.0, 0.9]},
-        "bound must be at least .* at position 2",
-    ),
+    ({"bound": 0.5}, "bound must be at least the standard deviation of its column, got 0.5 at position 0"),
+    ({"bound": [2.0, 3.0, 0.9]}, "bound must be at least .* at position 2"),
     ({"bound": [1.0, 2.0]}, r"bound must be .* \(n_features=3\), got 2 numbers"),
     ({"bound": 1e200}, "bound must be between 1e-100 and 1e.100 for exact arithmetic"),
     ({"std": 0.0}, "std must be a finite number greater than 0, got 0"),
@@ -425,9 +412,7 @@ BAD_PARAMETERS = [
 ]
 
 
-@pytest.mark.parametrize(
-    ("options", "message"), BAD_PARAMETERS, ids=[message for _, message in BAD_PARAMETERS]
-)
+@pytest.mark.parametrize(("options", "message"), BAD_PARAMETERS, ids=[message for _, message in BAD_PARAMETERS])
 def test_bad_parameters(options: dict, message: str) -> None:
     budget = PrivacyBudget(10.0, 1e-3)
     with pytest.raises(InvalidParameter, match=message):
@@ -493,10 +478,7 @@ def test_what_intervals_assume_is_in_their_estimand() -> None:
     tails = fitted.confidence_interval(estimand="tails")
     rows, shift = fitted.plan_.screen.unnoticed
     assert "at most as heavy as normal ones of the stated standard deviation" in tails.estimand
-    assert (
-        f"fewer than {rows:,} clipped rows" in tails.estimand
-        and f"up to {shift:.2g} stated sd" in tails.estimand
-    )
+    assert f"fewer than {rows:,} clipped rows" in tails.estimand and f"up to {shift:.2g} stated sd" in tails.estimand
     assert np.all(np.ptp(np.array(tails), axis=0) < 0.6 * np.ptp(np.array(safe), axis=0))
     # Tests are about the same estimands.
     assert fitted.test(3.0).estimand == safe.estimand
@@ -572,9 +554,7 @@ def test_a_radius_that_follows_the_spread_is_the_same_for_all_rows() -> None:
 
 
 def test_an_estimand_that_is_no_word_is_refused_by_name() -> None:
-    made = AdaptiveMean(bound=10.0, std=1.0, random_state=0).fit(
-        np.random.default_rng(0).normal(size=(500, 2))
-    )
+    made = AdaptiveMean(bound=10.0, std=1.0, random_state=0).fit(np.random.default_rng(0).normal(size=(500, 2)))
     for wrong in (np.array(["tails"]), ["population"], 3):
         with pytest.raises(InvalidParameter, match="estimand must be"):
             made.estimates(estimand=wrong)

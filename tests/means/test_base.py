@@ -38,9 +38,7 @@ def test_predict_is_the_estimate_for_every_row(name: str, estimator: ColumnEstim
 
 @estimators
 @pytest.mark.parametrize("bad", [np.nan, np.inf])
-def test_missing_entries_are_refused_unless_declared(
-    name: str, estimator: ColumnEstimator[Any], bad: float
-) -> None:
+def test_missing_entries_are_refused_unless_declared(name: str, estimator: ColumnEstimator[Any], bad: float) -> None:
     fitted = clone(estimator).fit(X)
     # What to do about it is part of the error.
     with pytest.raises(InvalidData, match=r"NaN or infinity.*missing='center'"):
@@ -52,9 +50,7 @@ def test_missing_entries_are_refused_unless_declared(
 
 
 @estimators
-def test_every_summary_has_the_facts_and_names_its_columns(
-    name: str, estimator: ColumnEstimator[Any]
-) -> None:
+def test_every_summary_has_the_facts_and_names_its_columns(name: str, estimator: ColumnEstimator[Any]) -> None:
     summary = clone(estimator).fit(pd.DataFrame(X, columns=["a", "b", "c"])).summary(0.8)
     assert [fact for fact, _ in summary.facts[:3]] == ["Estimator", "Rows, columns", "Privacy"]
     assert dict(summary.facts)["Rows, columns"] == "400, 3 (public)"
@@ -80,9 +76,7 @@ SETTINGS: dict[str, ColumnEstimator[Any]] = {
 
 @pytest.mark.parametrize("estimator", SETTINGS.values(), ids=SETTINGS)
 @pytest.mark.parametrize("row", [[1e308, -1e308, 1e308], [1e250, 1e-200, 1e-310], [5e-324, 1e-310, -3e-309]])
-def test_no_entry_raises_where_the_caller_has_numpy_raise(
-    estimator: ColumnEstimator[Any], row: list[float]
-) -> None:
+def test_no_entry_raises_where_the_caller_has_numpy_raise(estimator: ColumnEstimator[Any], row: list[float]) -> None:
     # An exception would tell of a row, and in the later stages after the charge.
     rows = X.copy()
     rows[3] = row

@@ -36,9 +36,7 @@ def test_a_sum_of_laplace_variables_with_a_bias() -> None:
     for bias in (-0.7, 0.2, 5.0):
         x = laplace_sum_quantile(0.025, 0.5, np.array([1.0, 0.4]), bias)
         # Six standard errors of a proportion; without the bias in both tails the share would be another.
-        assert np.mean(np.abs(draws + bias) > x) == pytest.approx(
-            0.05, abs=6 * np.sqrt(0.05 * 0.95 / 400_000)
-        )
+        assert np.mean(np.abs(draws + bias) > x) == pytest.approx(0.05, abs=6 * np.sqrt(0.05 * 0.95 / 400_000))
         assert x < laplace_sum_quantile(0.025, 0.5, np.array([1.0, 0.4])) + abs(bias)
     # Nearly normal: the normal twin.
     for bias in (0.0, 1.0):

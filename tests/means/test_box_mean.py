@@ -40,9 +40,7 @@ def risk(mean: float, std: float, of: str) -> float:
     """Return the mean squared error at a mean, in a box of half-width 1, by quadrature over a normal error."""
     error = np.linspace(-9, 9, 20_001)
     values = mean + std * error
-    made = {"shrunk": lambda: mean_in_box(values, std, -1.0, 1.0), "cut": lambda: np.clip(values, -1, 1)}[
-        of
-    ]()
+    made = {"shrunk": lambda: mean_in_box(values, std, -1.0, 1.0), "cut": lambda: np.clip(values, -1, 1)}[of]()
     weights = np.exp(-(error**2) / 2)
     return float(weights @ (made - mean) ** 2 / weights.sum())
 

@@ -70,9 +70,7 @@ def test_one_bound_per_column() -> None:
     bounds = np.array([1.0, 4.0, 0.25])
     sigma = gaussian_sigma(1.0, 0.1)
     proportional = ClippedMean(delta=0.1, clip=bounds).plan(100, 3)
-    np.testing.assert_allclose(
-        proportional.noise(MEAN).scale, 2 * bounds * math.sqrt(3) / 100 * sigma, rtol=1e-6
-    )
+    np.testing.assert_allclose(proportional.noise(MEAN).scale, 2 * bounds * math.sqrt(3) / 100 * sigma, rtol=1e-6)
     isotropic = ClippedMean(delta=0.1, clip=bounds, noise="isotropic").plan(100, 3)
     # 2 ||R||_2/n, the same for all columns.
     assert isotropic.noise(MEAN).scale == pytest.approx(2 * np.linalg.norm(bounds) / 100 * sigma, rel=1e-6)
@@ -194,13 +192,7 @@ def test_data_frames_and_names() -> None:
 def test_every_numeric_type_gives_the_same_answer() -> None:
     table = np.random.default_rng(3).integers(-5, 5, size=(50, 2))
     reference = ClippedMean(clip=3.0, random_state=0).fit(table.astype(float)).mean_
-    for other in (
-        table,
-        table.astype(np.int8),
-        table.astype(np.float32),
-        table.astype(object),
-        table.tolist(),
-    ):
+    for other in (table, table.astype(np.int8), table.astype(np.float32), table.astype(object), table.tolist()):
         np.testing.assert_array_equal(ClippedMean(clip=3.0, random_state=0).fit(other).mean_, reference)
 
 
@@ -281,10 +273,7 @@ BAD_PARAMETERS = [
     ({"clip": None, "bounds": (1, 0)}, r"bounds must have low < high, got \(1, 0\)"),
     ({"clip": None, "bounds": [(0, 1), (2, 2), (0, 1)]}, "bounds must have low < high for column 1"),
     ({"clip": None, "bounds": (0, math.inf)}, "bounds must be a pair .* all finite"),
-    (
-        {"clip": None, "bounds": 3.0},
-        r"bounds must be a pair \(low, high\) of numbers, or one pair per column",
-    ),
+    ({"clip": None, "bounds": 3.0}, r"bounds must be a pair \(low, high\) of numbers, or one pair per column"),
     ({"clip": None, "bounds": [(0, 1), (0, 1)]}, r"an array of shape \(3, 2\)"),
     ({"clip": None, "bounds": ("0", "1")}, "bounds must be a pair"),
     ({"clip": None, "bounds": {"a": (0, 1)}}, "bounds must have no labels where X has no column names"),
@@ -308,9 +297,7 @@ BAD_PARAMETERS = [
 ]
 
 
-@pytest.mark.parametrize(
-    ("options", "message"), BAD_PARAMETERS, ids=[str(options) for options, _ in BAD_PARAMETERS]
-)
+@pytest.mark.parametrize(("options", "message"), BAD_PARAMETERS, ids=[str(options) for options, _ in BAD_PARAMETERS])
 def test_bad_parameters(options: dict, message: str) -> None:
     budget = PrivacyBudget(10.0, 1e-3)
     with pytest.raises(InvalidParameter, match=message):
@@ -462,9 +449,7 @@ def test_no_estimate_and_no_interval_leaves_the_bounds(delta: float) -> None:
     rows = np.array([[10.0], [50.0], [99.0]])
     for seed in range(40):
         for options in ({}, {"std": 30.0}, {"std": None}, {"bounds_are": "hard"}):
-            made = ClippedMean(bounds=(0, 100), delta=delta, epsilon=0.5, random_state=seed, **options).fit(
-                rows
-            )
+            made = ClippedMean(bounds=(0, 100), delta=delta, epsilon=0.5, random_state=seed, **options).fit(rows)
             for level in (0.5, 0.95, 0.999):
                 low, high = made.confidence_interval(level)
                 assert 0 <= low[0] <= made.mean_[0] <= high[0] <= 100
@@ -498,9 +483,7 @@ def test_the_population_interval_holds_where_the_clip_cuts_and_is_refused_where_
         assert low[0] <= truth <= high[0]
         clipped = made.confidence_interval()
         assert low[0] <= clipped.low[0] and high[0] >= clipped.high[0]
-        assert (
-            str(made.summary()).count("the population mean, for any rows") == 1
-        )  # the widest is the default
+        assert str(made.summary()).count("the population mean, for any rows") == 1  # the widest is the default
         assert made.test(truth, estimand="population").pvalue[0] > 0.05
     private = ClippedMean(bounds=(0, 2), random_state=0).fit(rows)
     with pytest.raises(InvalidParameter, match="estimand must"):
@@ -525,9 +508,7 @@ def test_the_share_of_clipped_entries_is_released_where_it_is_asked_for() -> Non
 # --- Is it this value? -----------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    "options", [{}, {"delta": 1e-6}, {"std": 1.0}, {"std": None}, {"bounds_are": "hard"}]
-)
+@pytest.mark.parametrize("options", [{}, {"delta": 1e-6}, {"std": 1.0}, {"std": None}, {"bounds_are": "hard"}])
 def test_a_value_is_rejected_where_the_interval_excludes_it(options: dict) -> None:
     made = ClippedMean(bounds=(-6, 6), epsilon=1.0, random_state=0, **options).fit(X)
     for level in (0.5, 0.9, 0.99):
@@ -573,11 +554,7 @@ def test_a_test_costs_nothing_and_refuses_what_cannot_be() -> None:
 def test_the_level_of_the_test_is_at_most_the_stated_one(law: str, delta: float) -> None:
     # 400 columns of 200 rows at the noise of one: five standard errors of a rate of .05 are .054.
     rng = np.random.default_rng(0)
-    draw = {
-        "normal": rng.normal,
-        "binary": lambda size: rng.random(size) < 0.1,
-        "exponential": rng.exponential,
-    }[law]
+    draw = {"normal": rng.normal, "binary": lambda size: rng.random(size) < 0.1, "exponential": rng.exponential}[law]
     bounds, truth = {"normal": ((-5, 5), 0.0), "binary": ((0, 1), 0.1), "exponential": ((0, 30), 1.0)}[law]
     rejected = []
     for seed in range(400):

@@ -26,9 +26,7 @@ def test_a_column_whose_neighbor_is_clipped_is_covered(spread: float, radius: fl
     covered, trusting = [], []
     for _ in range(60):
         rows = steady_beside_wide(2000, spread, rng)
-        estimator = ClippedMean(
-            epsilon=20, delta=delta, clip=radius, clip_norm="l2", std=std, random_state=rng
-        )
+        estimator = ClippedMean(epsilon=20, delta=delta, clip=radius, clip_norm="l2", std=std, random_state=rng)
         fitted = estimator.fit(rows)
         low, high = fitted.confidence_interval(estimand="clipped")
         covered.append((low <= truth) & (truth <= high))
@@ -55,9 +53,9 @@ def test_intervals_of_a_ball_that_clips_few_rows_are_hardly_longer(estimand: str
 
 def test_pvalues_and_intervals_agree() -> None:
     rng = np.random.default_rng(2)
-    fitted = ClippedMean(
-        epsilon=1.0, delta=1e-6, clip=6.0, clip_norm="l2", std=[0.1, 5.0], random_state=0
-    ).fit(steady_beside_wide(500, 5.0, rng))
+    fitted = ClippedMean(epsilon=1.0, delta=1e-6, clip=6.0, clip_norm="l2", std=[0.1, 5.0], random_state=0).fit(
+        steady_beside_wide(500, 5.0, rng)
+    )
     assert isinstance(fitted.estimates(estimand="clipped").distribution, BallErrors)
     low, _ = fitted.confidence_interval(0.9, estimand="clipped")
     pvalue = fitted.test(low, alternative="greater", estimand="clipped").pvalue

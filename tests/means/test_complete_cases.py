@@ -133,10 +133,7 @@ def test_a_frame_stays_one(kind: Any) -> None:
     assert type(rows) is kind and list(rows.columns) == ["age", "count"]
     assert (
         len(rows) == made.n_rows_
-        and not pd.DataFrame(rows.to_dict(as_series=False) if kind is pl.DataFrame else rows)
-        .isna()
-        .any()
-        .any()
+        and not pd.DataFrame(rows.to_dict(as_series=False) if kind is pl.DataFrame else rows).isna().any().any()
     )
 
 
@@ -153,8 +150,7 @@ def test_both_steps_are_charged() -> None:
     X = np.random.default_rng(0).normal(size=(500, 1))
     budget = PrivacyBudget(1.0, 1e-6)
     make_pipeline(
-        CompleteCases(epsilon=0.1, budget=budget),
-        AdaptiveMean(epsilon=0.9, bound=9.0, std=1.0, budget=budget),
+        CompleteCases(epsilon=0.1, budget=budget), AdaptiveMean(epsilon=0.9, bound=9.0, std=1.0, budget=budget)
     ).fit(X)
     assert budget.spent.epsilon == pytest.approx(1.0)
     assert [charge.label for charge in budget.history()] == ["CompleteCases", "AdaptiveMean"]

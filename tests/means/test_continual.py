@@ -26,10 +26,7 @@ def test_the_sensitivity_is_the_largest_distance_of_all_pairs_of_rows(horizon):
         for later in range(step, horizon):
             moved[later] = [4096 * factor[later - step], value * factor[later - step]]
         rows.append(moved)
-    for neighbors, pairs in (
-        (ADDED, [(rows[0], row) for row in rows]),
-        (REPLACED, itertools.combinations(rows, 2)),
-    ):
+    for neighbors, pairs in ((ADDED, [(rows[0], row) for row in rows]), (REPLACED, itertools.combinations(rows, 2))):
         largest = max(int(((one - other) ** 2).sum()) for one, other in pairs)
         stated = mean_sensitivity_steps(horizon, neighbors)
         assert (stated - 1) ** 2 < largest <= stated**2
@@ -105,8 +102,7 @@ def test_a_stream_continues_from_its_state(tmp_path):
 
 
 @pytest.mark.parametrize(
-    "values",
-    [3.0, "3", ["1", "2"], [None, 1.0], [[1.0, 2.0]], [1j], pd.DataFrame({"a": [1], "b": [2]}), [np.nan]],
+    "values", [3.0, "3", ["1", "2"], [None, 1.0], [[1.0, 2.0]], [1j], pd.DataFrame({"a": [1], "b": [2]}), [np.nan]]
 )
 def test_values_are_numbers(values):
     budget = PrivacyBudget(2.0, 1e-5, neighbors=ADDED)
@@ -128,9 +124,7 @@ def test_all_rows_together_have_a_limit():
         made.update([1.0])
 
 
-@pytest.mark.parametrize(
-    "wrong", [{"bounds": (1, 0)}, {"bounds": None}, {"missing": "center"}, {"delta": 0.0}]
-)
+@pytest.mark.parametrize("wrong", [{"bounds": (1, 0)}, {"bounds": None}, {"missing": "center"}, {"delta": 0.0}])
 def test_parameters_are_checked(wrong):
     with pytest.raises(InvalidParameter):
         ContinualMeans(**{"bounds": (0, 1)} | wrong)

@@ -55,9 +55,7 @@ def test_loops_add_up_the_same_integers(compiled: bool, clipped: bool, monkeypat
         X[n // 2 :: 50] = 1e300
         half = rng.normal(size=(d, d)) / np.sqrt(d)
         covariance = half @ half.T + np.eye(d)
-        found = Ellipsoid(
-            rng.normal(size=d) / 10, np.linalg.inv(covariance), covariance, np.asarray(float(d))
-        )
+        found = Ellipsoid(rng.normal(size=d) / 10, np.linalg.inv(covariance), covariance, np.asarray(float(d)))
         signs = np.where(rng.random(n) < 0.5, 1.0, -1.0)
         frame = Frame(np.full(d, 0.3), np.full(d, 1.7), clipped, False, False)
         for bits, radius, sign in ((20, 0.3, 0.5), (9, 1.0, 0.0), (20, 10.0, 0.0)):

@@ -67,9 +67,7 @@ def test_intervals_cover_at_a_loose_bound(tails: str) -> None:
     rng, covered, widths = np.random.default_rng(2), [], []
     for _ in range(40):
         mean = rng.uniform(-50, 50, 5)
-        fitted = loose(2000, 5, 1.0, 10.0, tails=tails, random_state=rng).fit(
-            mean + rng.standard_normal((2000, 5))
-        )
+        fitted = loose(2000, 5, 1.0, 10.0, tails=tails, random_state=rng).fit(mean + rng.standard_normal((2000, 5)))
         low, high = fitted.confidence_interval(estimand=list(fitted._answers().estimands)[-1])
         covered.append(np.mean((low <= mean) & (mean <= high)))
         widths.append(np.mean(high - low))

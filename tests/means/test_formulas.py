@@ -118,9 +118,7 @@ def test_simultaneous_intervals_are_sidaks(build: Any, delta: float) -> None:
 
 
 def test_sparse_half_widths_are_quantiles_of_the_normal_law() -> None:
-    made = SparseMean(
-        n_nonzero=10, clip=4.0, std=1.0, split=True, epsilon=20.0, delta=1e-6, random_state=0
-    ).fit(ROWS)
+    made = SparseMean(n_nonzero=10, clip=4.0, std=1.0, split=True, epsilon=20.0, delta=1e-6, random_state=0).fit(ROWS)
     one, ten = made.confidence_interval(0.95), made.confidence_interval(0.95, simultaneous=True)
     # Beside the bias that clipping can cause: z times the standard error, of z = 1.959964 at .95, and at .95^(1/10)
     # where P(|N| <= z) = erf(z/sqrt 2) is that. The bias is that of a mean at the end of the interval, and so grows.
@@ -152,13 +150,7 @@ def test_simultaneous_variances_are_bonferronis() -> None:
 def test_intervals_of_several_laplace_stages_by_simulation(cov: Any) -> None:
     # 400,000 errors: six standard errors of a tail of .05 are .002.
     made = AdaptiveMean(
-        epsilon=4.0,
-        delta=0.0,
-        bound=50.0,
-        std=None if cov else 1.0,
-        cov=cov,
-        tails="symmetric",
-        random_state=0,
+        epsilon=4.0, delta=0.0, bound=50.0, std=None if cov else 1.0, cov=cov, tails="symmetric", random_state=0
     ).fit(ROWS[:, :2])
     plan = made.plan_
     assert len(plan.stages) > 1 and np.count_nonzero(plan.weights > 0.02) > 1
@@ -184,9 +176,7 @@ def test_an_estimated_proportion_has_the_variance_of_n_less_one() -> None:
     assert found.proportions[1] == pytest.approx(0.7, rel=1e-9)
     assert found.standard_errors[1] == pytest.approx(math.sqrt(0.24), rel=1e-9)
     low, high = (
-        RandomizedResponse.from_keep_probability(0.999, random_state=0)
-        .estimate([0, 0, 1, 1, 1])
-        .confidence_interval()
+        RandomizedResponse.from_keep_probability(0.999, random_state=0).estimate([0, 0, 1, 1, 1]).confidence_interval()
     )
     assert low[1] == pytest.approx((0.146633 - 0.001) / 0.998, abs=1e-6)
     assert high[1] == pytest.approx((0.947255 - 0.001) / 0.998, abs=1e-6)

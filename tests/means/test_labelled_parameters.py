@@ -15,13 +15,9 @@ from dpstats.privacy import PrivacyBudget
 
 NAMES = ["a", "b", "c"]
 ORDER = [2, 0, 1]
-ROWS = pd.DataFrame(
-    np.random.default_rng(0).normal([1.0, -20.0, 300.0], [1.0, 5.0, 30.0], (400, 3)), columns=NAMES
-)
+ROWS = pd.DataFrame(np.random.default_rng(0).normal([1.0, -20.0, 300.0], [1.0, 5.0, 30.0], (400, 3)), columns=NAMES)
 SHUFFLED = ROWS[["c", "a", "b"]]
-CENTER, CLIP, STD = (
-    pd.Series(v, index=NAMES) for v in ([1.0, -20.0, 300.0], [4.0, 25.0, 90.0], [1.0, 5.0, 30.0])
-)
+CENTER, CLIP, STD = (pd.Series(v, index=NAMES) for v in ([1.0, -20.0, 300.0], [4.0, 25.0, 90.0], [1.0, 5.0, 30.0]))
 COV = pd.DataFrame(np.diag(STD**2) + 0.2, index=NAMES, columns=NAMES)
 CASES: dict[str, tuple[type, dict[str, Any], dict[str, Any]]] = {
     "clipped": (ClippedMean, {"clip": CLIP, "center": CENTER, "std": STD}, {}),
@@ -60,11 +56,7 @@ def test_columns_in_another_order_are_the_same_release(kind, labelled, options) 
 def test_other_labels_are_refused_before_a_charge(kind, labelled, options) -> None:
     for name, value in labelled.items():
         budget = PrivacyBudget(10.0, 1e-3)
-        renamed = (
-            value.rename(index={"b": "z"}, columns={"b": "z"})
-            if value.ndim == 2
-            else value.rename({"b": "z"})
-        )
+        renamed = value.rename(index={"b": "z"}, columns={"b": "z"}) if value.ndim == 2 else value.rename({"b": "z"})
         given = {**labelled, **options, name: renamed}
         with pytest.raises(InvalidParameter, match=f"^{name} must have the columns of X as its labels"):
             kind(**given, budget=budget).fit(ROWS)
@@ -76,9 +68,6 @@ def test_arrays_and_rows_without_names_go_by_place(kind, labelled, options) -> N
     attribute = "variance_" if kind is PrivateVariance else "mean_"
     first, second = (
         getattr(kind(**given, **options, random_state=0).fit(rows), attribute)
-        for given, rows in (
-            (labelled, ROWS.to_numpy()),
-            ({n: np.asarray(v) for n, v in labelled.items()}, ROWS),
-        )
+        for given, rows in ((labelled, ROWS.to_numpy()), ({n: np.asarray(v) for n, v in labelled.items()}, ROWS))
     )
     np.testing.assert_array_equal(first, second)

@@ -34,9 +34,7 @@ class Trusting(AdaptiveMean):
         super()._report({**released, plan.last.name: last}, plan)
 
 
-@pytest.mark.parametrize(
-    ("law", "n", "d"), [("rare", 20_000, 1), ("factor", 5000, 20), ("exponential", 20_000, 1)]
-)
+@pytest.mark.parametrize(("law", "n", "d"), [("rare", 20_000, 1), ("factor", 5000, 20), ("exponential", 20_000, 1)])
 def test_skewed_rows_are_noticed_and_covered_all_the_same(law: str, n: int, d: int) -> None:
     rng = np.random.default_rng(2)
     covered: dict[type, list[float]] = {AdaptiveMean: [], Trusting: []}
@@ -68,9 +66,7 @@ def test_normal_rows_are_seldom_accused() -> None:
     for delta in (1e-6, 0.0):
         estimator = AdaptiveMean(bound=10.0, std=1.0, delta=delta, random_state=rng)
         for _ in range(100):
-            accused += estimator.fit(
-                rng.uniform(-10, 10, 2) + rng.standard_normal((1000, 2))
-            ).assumption_refuted_
+            accused += estimator.fit(rng.uniform(-10, 10, 2) + rng.standard_normal((1000, 2))).assumption_refuted_
     # .0047 of 200: more than 6 have a probability of 5e-5.
     assert accused <= 6
 
@@ -108,9 +104,7 @@ def test_a_spread_that_the_rows_refute_is_not_believed() -> None:
     assert AdaptiveMean(epsilon=5.0, bound=50.0, std=1.7, random_state=0).fit(rows).std_[0] == 1.7
 
 
-@pytest.mark.parametrize(
-    ("n", "epsilon", "share"), [(1000, 10.0, 0.1), (1000, 1.0, 0.5), (20_000, 10.0, 0.1)]
-)
+@pytest.mark.parametrize(("n", "epsilon", "share"), [(1000, 10.0, 0.1), (1000, 1.0, 0.5), (20_000, 10.0, 0.1)])
 def test_the_bias_in_hard_bounds_is_the_share_of_clipped_rows_at_the_far_end(
     n: int, epsilon: float, share: float
 ) -> None:

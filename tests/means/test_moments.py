@@ -43,9 +43,7 @@ def test_squares_and_counts_beside_the_mean() -> None:
     counted = ClippedMean(**one, delta=1e-6, clipped_share=True).plan(1000, 20)
     alone = ClippedMean(**one, delta=1e-6, std=None).plan(1000, 20).noise(MEAN)
     assert counted.noise(MEAN).std == pytest.approx(alone.std * math.sqrt(4.1 / 4), rel=1e-9)
-    assert counted.noise(OUTSIDE).std == pytest.approx(
-        counted.noise(MEAN).std / 3.0 / math.sqrt(0.1), rel=1e-9
-    )
+    assert counted.noise(OUTSIDE).std == pytest.approx(counted.noise(MEAN).std / 3.0 / math.sqrt(0.1), rel=1e-9)
 
 
 @pytest.mark.parametrize("noise", ["proportional", "isotropic"])

@@ -15,9 +15,7 @@ from dpstats.means.moments import clipped_variance_in_ball, population_bias_in_b
 def laws(reps, points, d, seed):
     """Atoms within, near and far outside the unit region, with weights of all sizes; means and deviations."""
     rng = np.random.default_rng(seed)
-    size = 10.0 ** rng.uniform(-1.5, 1.5, size=(reps, points, 1)) * 10.0 ** rng.uniform(
-        -2, 0.7, size=(reps, 1, 1)
-    )
+    size = 10.0 ** rng.uniform(-1.5, 1.5, size=(reps, points, 1)) * 10.0 ** rng.uniform(-2, 0.7, size=(reps, 1, 1))
     atoms = rng.normal(size=(reps, points, d)) * size + rng.uniform(-1, 1, size=(reps, 1, d))
     weights = rng.dirichlet(np.full(points, 0.3), size=reps)[..., None]
     mean = (weights * atoms).sum(axis=1)

@@ -42,9 +42,7 @@ def test_a_fit_has_one_charge_of_its_epsilon():
 
 
 @pytest.mark.parametrize(
-    "estimator",
-    [PrivateVariance, PrivateQuantile, PrivateMedian, PrivateDistribution],
-    ids=lambda kind: kind.__name__,
+    "estimator", [PrivateVariance, PrivateQuantile, PrivateMedian, PrivateDistribution], ids=lambda kind: kind.__name__
 )
 def test_other_estimators_choose_bounds_too(estimator):
     fit = estimator(bounds="private", **FIRST).fit(ROWS)
@@ -52,9 +50,7 @@ def test_other_estimators_choose_bounds_too(estimator):
     assert "chosen for 0.2 of epsilon" in str(fit.summary())
 
 
-@pytest.mark.parametrize(
-    "estimator", [ClippedMean, PrivateVariance, GroupMeans], ids=lambda kind: kind.__name__
-)
+@pytest.mark.parametrize("estimator", [ClippedMean, PrivateVariance, GroupMeans], ids=lambda kind: kind.__name__)
 @pytest.mark.parametrize("bounds", ["private", UnknownBounds(within=(0, np.inf)), UnknownBounds(step=0.01)])
 def test_the_number_of_rows_may_be_private(estimator, bounds):
     budget = PrivacyBudget(2.0, 1e-5, neighbors=Neighbors.ADD_OR_REMOVE_ONE)
@@ -159,9 +155,7 @@ def test_a_row_is_in_one_bin_or_none():
 
 
 def test_a_second_cluster_is_not_clipped():
-    x = np.concatenate([np.zeros(70_000), np.full(30_000, 20.0)]) + np.random.default_rng(0).normal(
-        size=100_000
-    )
+    x = np.concatenate([np.zeros(70_000), np.full(30_000, 20.0)]) + np.random.default_rng(0).normal(size=100_000)
     clip = choose_clip(count_tails(x, 0.0, 8.0).astype(float), 0.0, 8.0, x.size, 20.0, 1e-4)
     assert clip.high > 22
     # The same counts give the same clip.
@@ -176,7 +170,5 @@ def test_units_of_a_stage_may_follow_from_a_release_and_nothing_else():
         with pytest.raises(DPStatsError, match="but for its units"):
             session.take_units(ClippedMean(bounds=(0, 50), epsilon=2.0).plan(100, 1).stages)
         (stage,) = other.stages
-        released = session.add(
-            stage.name, {block.name: np.zeros(1, dtype=np.int64) for block in stage.blocks}
-        )
+        released = session.add(stage.name, {block.name: np.zeros(1, dtype=np.int64) for block in stage.blocks})
     assert released["clipped mean"][0] % stage.blocks[0].spacing == 0

@@ -35,9 +35,7 @@ def test_a_large_group_has_the_usual_interval() -> None:
     n, m, variance = 1e6, 0.2, 0.09
     low, high = of(n * m, n, n * (variance + m**2)).ends(Z)
     half = Z * np.sqrt(variance / n)
-    assert low[0] == pytest.approx(m - half, abs=0.02 * half) and high[0] == pytest.approx(
-        m + half, abs=0.02 * half
-    )
+    assert low[0] == pytest.approx(m - half, abs=0.02 * half) and high[0] == pytest.approx(m + half, abs=0.02 * half)
 
 
 @pytest.mark.parametrize("noise", [GAUSSIAN, LAPLACE], ids=["Gaussian", "Laplace"])

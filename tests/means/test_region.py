@@ -49,8 +49,7 @@ def test_pairs_by_name_go_by_place_where_there_are_no_names():
 
 
 @pytest.mark.parametrize(
-    "bounds",
-    [3, (1,), (1, 2, 3), "ab", (None, 1), [(0, 1)] * 3, {1, 2}, np.ma.masked_array([0.0, 1.0]), (0, np.nan)],
+    "bounds", [3, (1,), (1, 2, 3), "ab", (None, 1), [(0, 1)] * 3, {1, 2}, np.ma.masked_array([0.0, 1.0]), (0, np.nan)]
 )
 def test_what_is_no_pair_is_refused(bounds):
     with pytest.raises(InvalidParameter, match=r"bounds must be a pair \(low, high\)"):

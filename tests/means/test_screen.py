@@ -18,9 +18,7 @@ def test_counts_that_an_assumption_allows_are_seldom_exceeded() -> None:
     for noise in ("gaussian", "laplace"):
         screen = Screen(5000, 3, 3.5, 0.01, noise, 8.0)
         assert screen.expected() == pytest.approx(5000 * stats.chi2(3).sf(3.5**2 / 1.01))
-        drawn = (
-            rng.normal(0, 8, 100_000) if noise == "gaussian" else rng.laplace(0, 8 / math.sqrt(2), 100_000)
-        )
+        drawn = rng.normal(0, 8, 100_000) if noise == "gaussian" else rng.laplace(0, 8 / math.sqrt(2), 100_000)
         counts = rng.binomial(5000, screen.expected() / 5000, 100_000) + drawn
         assert np.mean(counts > screen.most()) < 0.006
         # Twice the rows are noticed, so that the check can fail.

@@ -119,9 +119,7 @@ def test_comonotone_integral() -> None:
 def test_more_of_anything_helps() -> None:
     def length(noise: float, reach2: float) -> float:
         stages = plan_stages(2000, 5, "subgaussian", reach2, reach2, noise, 1)
-        precision = [
-            share / (noise * radius**2) for share, radius in zip(stages.shares, stages.radii, strict=True)
-        ]
+        precision = [share / (noise * radius**2) for share, radius in zip(stages.shares, stages.radii, strict=True)]
         return 1 / sum(precision)
 
     # Less noise, or a narrower box; the box counts by its logarithm only.
@@ -154,9 +152,7 @@ def test_how_far_noise_reaches() -> None:
     rng = np.random.default_rng(0)
     for d in (1, 3, 20):
         for laplace in (False, True):
-            draws = (
-                rng.laplace(scale=2**-0.5, size=(200_000, d)) if laplace else rng.normal(size=(200_000, d))
-            )
+            draws = rng.laplace(scale=2**-0.5, size=(200_000, d)) if laplace else rng.normal(size=(200_000, d))
             beyond = np.mean(np.linalg.norm(draws, axis=1) > staging._far(d, laplace=laplace)[1])
             # _LOST for normal noise; for Laplace noise, of a planner's rule of thumb, within a factor of three.
             assert beyond <= (3 if laplace else 1) * staging._LOST + 4 * np.sqrt(staging._LOST / 200_000)
@@ -185,9 +181,7 @@ def gaussian_noise(n: int, epsilon: float) -> float:
 
 
 @pytest.mark.parametrize(("n", "d", "epsilon"), [(200, 1, 1.0), (900, 1, 0.5)])
-def test_errors_count_where_noise_dominates(
-    n: int, d: int, epsilon: float, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_errors_count_where_noise_dominates(n: int, d: int, epsilon: float, monkeypatch: pytest.MonkeyPatch) -> None:
     noise = gaussian_noise(n, epsilon)
 
     def planned() -> float:
@@ -212,13 +206,9 @@ def test_elsewhere_the_shortest_intervals_are_planned(
 def test_where_noise_hides_the_box_less_is_assumed() -> None:
     # The error was 3.6 in a box of half-width 10, where the balls of "variance" have 2.9.
     numbers = (100, 5, 100.0, 100.0, gaussian_noise(100, 0.5))
-    default, variance = (
-        plan_stages(*numbers[:2], tails, *numbers[2:], 1) for tails in ("subgaussian", "variance")
-    )
+    default, variance = (plan_stages(*numbers[:2], tails, *numbers[2:], 1) for tails in ("subgaussian", "variance"))
     assert default.radii == variance.radii
-    plans = [
-        AdaptiveMean(epsilon=0.5, bound=10.0, std=1.0, tails=tails) for tails in ("subgaussian", "variance")
-    ]
+    plans = [AdaptiveMean(epsilon=0.5, bound=10.0, std=1.0, tails=tails) for tails in ("subgaussian", "variance")]
     rng, errors = np.random.default_rng(11), np.zeros((2, 150))
     for i in range(150):
         mean = rng.uniform(-10, 10, 5)

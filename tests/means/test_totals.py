@@ -83,9 +83,7 @@ def test_shares_tell_count_sum_and_square() -> None:
     steps = np.array([[-(1 << 30)], [-(1 << 28)], [0], [123456789], [1 << 30]])
     first, middle, last = (totals.rows(steps)[name][:, 0] / 2.0**30 for name in (FIRST, MIDDLE, LAST))
     z = steps[:, 0] / 2.0**30
-    assert np.allclose(last - first, z, atol=2.0**-28) and np.allclose(
-        first - middle + last, z**2, atol=2.0**-27
-    )
+    assert np.allclose(last - first, z, atol=2.0**-28) and np.allclose(first - middle + last, z**2, atol=2.0**-27)
 
 
 @pytest.mark.parametrize("n", [1, 5, 4096, 9000])

@@ -64,15 +64,11 @@ def test_mean_and_squares_cost_less_together():
         (stage,) = plan.stages
         mu = stage.sensitivity / stage.scale
         assert plan.noise("clipped mean").std == pytest.approx(unit * 3.0 / 1000 / mu, rel=1e-4)
-        assert plan.noise("second moment about the center").std == pytest.approx(
-            unit / 2.5 * 9.0 / 1000 / mu, rel=1e-4
-        )
+        assert plan.noise("second moment about the center").std == pytest.approx(unit / 2.5 * 9.0 / 1000 / mu, rel=1e-4)
     # delta = 0: 5.0625/epsilon and 1.2656/epsilon.
     plan = PrivateVariance(clip=3.0, interval="bounded").plan(1000, 1)
     assert plan.noise("clipped mean").scale == pytest.approx(5.0625 * 3.0 / 1000, rel=1e-6)
-    assert plan.noise("second moment about the center").scale == pytest.approx(
-        1.265625 * 9.0 / 1000, rel=1e-6
-    )
+    assert plan.noise("second moment about the center").scale == pytest.approx(1.265625 * 9.0 / 1000, rel=1e-6)
 
 
 def test_about_a_center_is_one_release_of_half_the_sensitivity():
@@ -188,8 +184,7 @@ def test_missing_entries_at_the_center():
 def test_few_rows_are_said_to_cover_less():
     rows = np.random.default_rng(0).normal(size=(10, 1))
     few, enough = (
-        str(PrivateVariance(clip=4.0, interval="normal", random_state=0).fit(rows[:n]).summary())
-        for n in (9, 10)
+        str(PrivateVariance(clip=4.0, interval="normal", random_state=0).fit(rows[:n]).summary()) for n in (9, 10)
     )
     assert "With fewer than 10 rows" in few and "With fewer than 10 rows" not in enough
     moments = PrivateVariance(clip=4.0, random_state=0).fit(rows[:5])

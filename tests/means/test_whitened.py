@@ -32,10 +32,7 @@ def test_the_error_has_the_shape_of_the_rows() -> None:
     whitening = np.linalg.inv(np.linalg.cholesky(np.cov(rows(0, 100_000).T)))
     errors = {}
     for cov in ("private", None):
-        found = [
-            whitening @ mean(cov=cov, tails="symmetric", random_state=k).fit(rows(k + 1)).mean_
-            for k in range(12)
-        ]
+        found = [whitening @ mean(cov=cov, tails="symmetric", random_state=k).fit(rows(k + 1)).mean_ for k in range(12)]
         errors[cov] = np.sqrt(np.mean(np.square(found)) * N)
     # Of the sample mean it is 1; an oracle with the same noise has 1.2.
     assert errors["private"] < 1.6

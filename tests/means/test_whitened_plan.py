@@ -44,9 +44,7 @@ def test_rounds_are_fewer_where_each_finds_more() -> None:
 
 
 def test_a_count_is_released_where_tails_are_judged_by_it() -> None:
-    plans = {
-        tails: AdaptiveMean(tails=tails, **PRIVATE).plan(2000, 5) for tails in ("subgaussian", "symmetric")
-    }
+    plans = {tails: AdaptiveMean(tails=tails, **PRIVATE).plan(2000, 5) for tails in ("subgaussian", "symmetric")}
     blocks = {tails: [b.name for b in plan.stages[-1].blocks] for tails, plan in plans.items()}
     assert any("outside" in name for name in blocks["subgaussian"])
     assert not any("outside" in name for name in blocks["symmetric"])
@@ -60,12 +58,7 @@ def test_the_expected_error_is_that_of_normal_rows() -> None:
     estimator = AdaptiveMean(tails="symmetric", random_state=0, **PRIVATE)
     plan = estimator.plan(3000, 4)
     errors = [
-        np.sum(
-            AdaptiveMean(**{**estimator.get_params(), "random_state": k})
-            .fit(rng.normal(size=(3000, 4)))
-            .mean_
-            ** 2
-        )
+        np.sum(AdaptiveMean(**{**estimator.get_params(), "random_state": k}).fit(rng.normal(size=(3000, 4))).mean_ ** 2)
         for k in range(60)
     ]
     # 240 squares: a relative error of 0.1.

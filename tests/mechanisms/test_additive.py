@@ -11,12 +11,7 @@ from scipy import stats
 from dpstats.errors import BudgetExceeded, ChargedError, InvalidData, InvalidParameter
 from dpstats.lattice import exact_steps, isqrt_up
 from dpstats.mechanisms import GaussianMechanism, LaplaceMechanism
-from dpstats.privacy import (
-    Neighbors,
-    PrivacyBudget,
-    PrivacyGuarantee,
-    compose,
-)
+from dpstats.privacy import Neighbors, PrivacyBudget, PrivacyGuarantee, compose
 from dpstats.privacy.events import DiscreteLaplace, Gaussian
 from dpstats.privacy.totals import certifies
 from dpstats.release.noise import ExactNoise, SimulatedNoise
@@ -283,9 +278,7 @@ def test_neighbouring_doubles_stay_neighbours():
             a = np.floor(rng.normal(size=3) * scale) * 8
             b = a.copy()
             b[1] += math.floor(sensitivity)
-            gaps = [
-                x - y for x, y in zip(*(exact_steps(v, stage.spacing).tolist() for v in (a, b)), strict=True)
-            ]
+            gaps = [x - y for x, y in zip(*(exact_steps(v, stage.spacing).tolist() for v in (a, b)), strict=True)]
             assert sum(map(abs, gaps)) <= stage.sensitivity_steps
 
 
@@ -295,18 +288,7 @@ def test_neighbouring_doubles_stay_neighbours():
 @both
 @pytest.mark.parametrize(
     "value",
-    [
-        math.nan,
-        math.inf,
-        -math.inf,
-        [1.0, math.nan],
-        [],
-        np.empty((0, 3)),
-        "text",
-        None,
-        [[1], [1, 2]],
-        {"a": 1},
-    ],
+    [math.nan, math.inf, -math.inf, [1.0, math.nan], [], np.empty((0, 3)), "text", None, [[1], [1, 2]], {"a": 1}],
 )
 def test_bad_values_are_refused_before_the_charge_and_not_shown(kind, value):
     budget = PrivacyBudget(1.0, 1e-5)
@@ -317,9 +299,7 @@ def test_bad_values_are_refused_before_the_charge_and_not_shown(kind, value):
     assert budget.history() == ()
 
 
-@pytest.mark.parametrize(
-    "value", [np.array([1 + 2j]), 1j, "12", ["1", "2"]], ids=["complex", "1j", "text", "texts"]
-)
+@pytest.mark.parametrize("value", [np.array([1 + 2j]), 1j, "12", ["1", "2"]], ids=["complex", "1j", "text", "texts"])
 def test_values_that_are_not_real_numbers_are_refused(value):
     # Not converted: numpy would drop the imaginary part with a warning and read "12" as a number.
     with pytest.raises(InvalidData, match="value must"):
@@ -426,9 +406,7 @@ def test_a_release_that_fails_after_the_charge_has_spent_it(kind):
     budget = PrivacyBudget(1.0, 1e-5)
     one = mechanism(kind, budget=budget)
     one._source = _Witness(budget, fail=True)
-    with pytest.raises(
-        ChargedError, match=r"failed \(OSError in .*\)\. The charge stands: .* Nothing was released"
-    ):
+    with pytest.raises(ChargedError, match=r"failed \(OSError in .*\)\. The charge stands: .* Nothing was released"):
         one.release(5.0)
     assert budget.spent == one.guarantee
 

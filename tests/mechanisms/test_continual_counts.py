@@ -79,9 +79,7 @@ def test_the_largest_noise_of_a_thousand_steps():
 @pytest.mark.parametrize(("steps", "tree", "consistent"), [(32, 5.48, 2.72), (365, 8.94, 3.90)])
 def test_the_guide_states_the_noise_of_binary_trees(steps, tree, consistent):
     levels = int(np.ceil(np.log2(steps))) + 1
-    nodes = np.vstack(
-        [np.kron(np.eye(2 ** (levels - 1 - k)), np.ones(2**k))[:, :steps] for k in range(levels)]
-    )
+    nodes = np.vstack([np.kron(np.eye(2 ** (levels - 1 - k)), np.ones(2**k))[:, :steps] for k in range(levels)])
     most = max(bin(step).count("1") for step in range(1, steps + 1))
     assert np.sqrt(levels * most) == pytest.approx(tree, abs=0.01)
     nodes = nodes[nodes.any(axis=1)]
@@ -386,9 +384,7 @@ def test_a_killed_job_loses_no_answer_and_repeats_none_with_new_noise(path):
 
 def test_threads_share_one_stream(path):
     made = ContinualCounts(60, state=path)
-    threads = [
-        threading.Thread(target=lambda: [made.update(1, str(day)) for day in range(20)]) for _ in range(3)
-    ]
+    threads = [threading.Thread(target=lambda: [made.update(1, str(day)) for day in range(20)]) for _ in range(3)]
     for thread in threads:
         thread.start()
     for thread in threads:

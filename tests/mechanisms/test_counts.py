@@ -36,10 +36,7 @@ def test_bands_cover_together(n: int, epsilon: float, delta: float) -> None:
     together, each = [], []
     for _ in range(60):
         result = histogram.release(rng.exponential(size=n))
-        for band, hits in (
-            (result.density_interval(0.9), together),
-            (result.density_interval(0.9, False), each),
-        ):
+        for band, hits in ((result.density_interval(0.9), together), (result.density_interval(0.9, False), each)):
             hits.append((band.low <= truth) & (truth <= band.high))
     error = np.sqrt(0.09 / 60)
     assert np.mean(np.all(together, axis=1)) > 0.9 - 5 * error
@@ -110,7 +107,5 @@ def test_counts_and_proportions_have_every_form() -> None:
 
 
 def test_a_page_has_bars_for_sixty_categories_at_most() -> None:
-    few, many = (
-        Histogram(categories=range(size), epsilon=1.0, random_state=0).release([0] * 9) for size in (60, 61)
-    )
+    few, many = (Histogram(categories=range(size), epsilon=1.0, random_state=0).release([0] * 9) for size in (60, 61))
     assert picture_of(few) is not None and picture_of(many) is None

@@ -173,11 +173,7 @@ def test_bad_data_is_refused():
         ([2**53 + 1, 1], 2**53 + 1, 0.5),  # floats of both
         ([2**63 + 1, 1], 2**63 + 1, -1),
         ([1, 2, 3, "refused"], 3, "refused"),
-        (
-            [np.datetime64("2020-01-01", "ns"), "x"],
-            np.datetime64("2020-01-01", "ns"),
-            np.datetime64("2020", "Y"),
-        ),
+        ([np.datetime64("2020-01-01", "ns"), "x"], np.datetime64("2020-01-01", "ns"), np.datetime64("2020", "Y")),
         (["a", "b"], "a", ["a", "b"]),  # a table of both
         (["a", "b"], "a", {}),
         (["a", "b"], "a", np.ma.masked),
@@ -230,9 +226,7 @@ def test_counts_of_booleans():
 
 
 @pytest.mark.parametrize("value", ["secret", ["secret"], {"secret": 1}, Raises(), b"secret", "secret" * 1000])
-@pytest.mark.parametrize(
-    "container", [list, tuple, objects, lambda values: pd.Series(objects(values), dtype=object)]
-)
+@pytest.mark.parametrize("container", [list, tuple, objects, lambda values: pd.Series(objects(values), dtype=object)])
 def test_refusals_show_no_data(value, container):
     budget = PrivacyBudget(1.0)
     for refuse in (Histogram(["a"], 1.0, unknown="error", budget=budget), Count(1.0, budget=budget)):
@@ -265,9 +259,7 @@ def test_large_categories_are_found_and_small_ones_are_not(seed):
     low, high = result.confidence_interval()
     assert (low <= result.counts).all() and (result.counts <= high).all() and low.min() >= 1
     text = str(result.summary())
-    assert (
-        "2 categories found" in text and "Threshold" in text and "given that the category was found" in text
-    )
+    assert "2 categories found" in text and "Threshold" in text and "given that the category was found" in text
     assert made.events == (made.event,) and result.guarantee.epsilon == 1.0
 
 
@@ -345,9 +337,7 @@ def test_a_person_with_several_rows_counts_with_a_few_of_them() -> None:
 @pytest.mark.parametrize("n", [0, 1, 50])
 def test_units_are_refused_without_their_number(n: int) -> None:
     budget = PrivacyBudget(9.0, neighbors=Neighbors.ADD_OR_REMOVE_ONE, unit="person")
-    made = Histogram(
-        ["a"], 1.0, neighbors="add_or_remove", max_rows=2, called="person", budget=budget, unknown="drop"
-    )
+    made = Histogram(["a"], 1.0, neighbors="add_or_remove", max_rows=2, called="person", budget=budget, unknown="drop")
     with pytest.raises(InvalidData) as caught:
         made.release(["a"] * n, [1] * (n + 1))
     assert str(n) not in str(caught.value)

@@ -150,10 +150,7 @@ def test_shapes_types_and_budget():
         (lambda: RandomizedResponse(1.0, 1), "n_categories must"),
         (lambda: RandomizedResponse.from_keep_probability(0.5), "keep_probability must"),
         (lambda: RandomizedResponse.from_keep_probability(1.0), "keep_probability must"),
-        (
-            lambda: RandomizedResponse(1.0, random_state=1, budget=PrivacyBudget(1.0)),
-            "random_state and budget",
-        ),
+        (lambda: RandomizedResponse(1.0, random_state=1, budget=PrivacyBudget(1.0)), "random_state and budget"),
     ],
 )
 def test_bad_parameters(build, message):
@@ -199,17 +196,7 @@ def test_answers_of_any_type_of_number():
     assert _read(survey, [[0, True], (2.0, 3)]) == [[0, 1], [2, 3]] and _read(survey, 3) == 3
     for column in (pd.Series([1, 4], dtype="Int64"), pl.Series([1, 4]), pd.Series([1, 4], dtype=object)):
         assert _read(survey, column) == [1, 4]
-    for bad in (
-        1.5,
-        "1",
-        b"1",
-        None,
-        pd.NA,
-        Decimal("1.5"),
-        Decimal("1.00000000000000000000000001"),
-        1j,
-        1e300,
-    ):
+    for bad in (1.5, "1", b"1", None, pd.NA, Decimal("1.5"), Decimal("1.00000000000000000000000001"), 1j, 1e300):
         assert _read(survey, [1, bad]) is None and _read(survey, [bad]) is None
 
 
@@ -220,9 +207,7 @@ def test_a_masked_answer_is_refused_and_never_what_it_hides():
         assert _read(survey, values) is None
 
 
-@pytest.mark.parametrize(
-    "value", ["secret", ["secret"], {"secret": 1}, Raises(), b"secret", 4242, -4242, 0.4242]
-)
+@pytest.mark.parametrize("value", ["secret", ["secret"], {"secret": 1}, Raises(), b"secret", 4242, -4242, 0.4242])
 def test_refusals_show_no_data(value):
     with pytest.raises(InvalidData) as caught:
         RandomizedResponse(1.0).randomize([0, value])

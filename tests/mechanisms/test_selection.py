@@ -99,9 +99,7 @@ def by_quadrature(values, scale):
     """Laplace noisy max: mpmath quadrature, between the kinks."""
     with mpmath.workdps(25):
         w = [(mpmath.mpf(v) - max(values)) / scale for v in values]
-        points = sorted(
-            {mpmath.mpf(-60), mpmath.mpf(3), mpmath.mpf(12), mpmath.mpf(60), *(x for x in w if x > -60)}
-        )
+        points = sorted({mpmath.mpf(-60), mpmath.mpf(3), mpmath.mpf(12), mpmath.mpf(60), *(x for x in w if x > -60)})
         return np.array(
             [
                 float(
@@ -126,9 +124,7 @@ def test_exponential_mechanism_is_a_softmax(values):
         for build in (KINDS["exponential mechanism"], KINDS["gumbel"]):
             np.testing.assert_allclose(build(sensitivity, epsilon).probabilities(values), expected, rtol=1e-9)
         twice = softmax(epsilon * np.asarray(values) / sensitivity)
-        np.testing.assert_allclose(
-            KINDS["monotone"](sensitivity, epsilon).probabilities(values), twice, rtol=1e-9
-        )
+        np.testing.assert_allclose(KINDS["monotone"](sensitivity, epsilon).probabilities(values), twice, rtol=1e-9)
 
 
 @utilities
@@ -158,10 +154,7 @@ def fit(chosen, probabilities, classes):
 @pytest.mark.parametrize(
     ("kind", "seed"),
     # Exactly, the other kinds are drawn by the same calls.
-    [
-        *((kind, 5) for kind in KINDS),
-        *((kind, None) for kind in ("monotone", "gumbel", "laplace", "permute and flip")),
-    ],
+    [*((kind, 5) for kind in KINDS), *((kind, None) for kind in ("monotone", "gumbel", "laplace", "permute and flip"))],
 )
 def test_both_samplers_have_the_probabilities(kind, seed):
     build = KINDS[kind]
@@ -190,9 +183,7 @@ def test_top_k_is_a_sequence_of_exponential_mechanisms(seed, draws):
         """The first by the exponential mechanism of epsilon/2, the second from the rest."""
         weights = np.exp(epsilon / 2 * values / 2)
         pairs = itertools.permutations(range(4), 2)
-        return np.array(
-            [weights[a] / weights.sum() * weights[b] / (weights.sum() - weights[a]) for a, b in pairs]
-        )
+        return np.array([weights[a] / weights.sum() * weights[b] / (weights.sum() - weights[a]) for a, b in pairs])
 
     codes = {pair: code for code, pair in enumerate(itertools.permutations(range(4), 2))}
     made = NoisyTopK(2, 1.0, 6.0, random_state=seed)
@@ -343,9 +334,7 @@ def test_top_k_needs_k_candidates():
 def lattice_sensitivity(mechanism):
     """How far the noise lets a utility move, in steps: scale = width * steps/epsilon, rounded up."""
     width = 1 if mechanism.scale * mechanism.epsilon < 1.5 * mechanism.sensitivity else 2
-    return math.floor(
-        Fraction(mechanism.plan.selections[0].scale_steps) * Fraction(mechanism.epsilon) / width
-    )
+    return math.floor(Fraction(mechanism.plan.selections[0].scale_steps) * Fraction(mechanism.epsilon) / width)
 
 
 @pytest.mark.parametrize("epsilon", [1e-9, 0.1, 1.0, 30.0, 2e4])
@@ -354,11 +343,7 @@ def test_rounding_is_within_the_sensitivity(sensitivity, epsilon):
     mechanism = ExponentialMechanism(sensitivity, epsilon)
     allowed = lattice_sensitivity(mechanism)
     exact = Fraction(2 * allowed) / Fraction(epsilon)
-    assert (
-        exact
-        <= Fraction(mechanism.plan.selections[0].scale_steps)
-        <= exact * (1 + Fraction(1, 2**50)) + 2**-10
-    )
+    assert exact <= Fraction(mechanism.plan.selections[0].scale_steps) <= exact * (1 + Fraction(1, 2**50)) + 2**-10
     assert Fraction(sensitivity) / Fraction(mechanism.plan.selections[0].spacing) <= allowed - 1
     rng = np.random.default_rng(0)
     widest = 0
@@ -496,9 +481,7 @@ def test_monotone_counts_need_half_of_the_noise(build, epsilon):
     assert mechanism.scale == pytest.approx(half, rel=1e-11)
     rows = list(itertools.product(range(2), repeat=3))
     counts = list(itertools.product((0, 1, 2, math.ceil(8 / epsilon)), repeat=3))
-    known = {
-        u: np.log(mechanism.probabilities(u)) for u in {tuple(np.add(u, row)) for u in counts for row in rows}
-    }
+    known = {u: np.log(mechanism.probabilities(u)) for u in {tuple(np.add(u, row)) for u in counts for row in rows}}
     moved = [[known[tuple(np.add(u, row))] for row in rows] for u in counts]
     added = max(np.abs(after - group[0]).max() for group in moved for after in group)
     assert 0.95 * epsilon <= added <= epsilon * (1 + 1e-9)
@@ -512,13 +495,9 @@ def test_monotone_counts_need_half_of_the_noise(build, epsilon):
 
 @pytest.mark.parametrize("delta", [0.0, 1e-6])
 def test_monotone_top_k_has_half_of_the_noise_at_the_same_cost(delta):
-    half, whole = (
-        NoisyTopK(5, 1.0, 1.0, delta, monotone=monotone, neighbors=ADD) for monotone in (True, False)
-    )
+    half, whole = (NoisyTopK(5, 1.0, 1.0, delta, monotone=monotone, neighbors=ADD) for monotone in (True, False))
     assert half.scale == pytest.approx(whole.scale / 2, rel=1e-11)
-    assert compose(half.events, delta).epsilon == pytest.approx(
-        compose(whole.events, delta).epsilon, rel=1e-9
-    )
+    assert compose(half.events, delta).epsilon == pytest.approx(compose(whole.events, delta).epsilon, rel=1e-9)
 
 
 @pytest.mark.parametrize("k", [1, 2, 5, 30, 200])
@@ -563,9 +542,7 @@ def test_utility_bound_holds(build, n_best):
         if isinstance(mechanism, ExponentialMechanism):
             values[n_best:] = -bound * (1 + 1e-9)
             # Tight but for the normalisation.
-            assert (
-                mechanism.probabilities(values)[n_best:].sum() > beta * (1 - n_best / n) / (1 + beta) * 0.99
-            )
+            assert mechanism.probabilities(values)[n_best:].sum() > beta * (1 - n_best / n) / (1 + beta) * 0.99
             assert bound == pytest.approx(mechanism.scale * math.log(n / (n_best * beta)), rel=1e-9)
 
 
@@ -658,10 +635,7 @@ def test_budget_methods():
         return PrivacyBudget(1.0, 1e-6, method=method)
 
     builds = {kind: lambda kept, k=kind: KINDS[k](1.0, 0.1, budget=kept) for kind in ("gumbel", "laplace")}
-    assert {k: selections(build, budget("basic")) for k, build in builds.items()} == {
-        "gumbel": 10,
-        "laplace": 10,
-    }
+    assert {k: selections(build, budget("basic")) for k, build in builds.items()} == {"gumbel": 10, "laplace": 10}
     # rho: epsilon^2/8 where the range is bounded, epsilon^2/2 elsewhere: 19.3 and 4.8 of them fit.
     rho = zcdp_rho(1.0, 9e-7)
     found = {k: selections(build, budget("zcdp")) for k, build in builds.items()}

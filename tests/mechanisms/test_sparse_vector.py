@@ -88,9 +88,7 @@ def test_odds_at_large_thresholds(threshold: float) -> None:
 def test_odds_of_far_values_are_certain() -> None:
     law = AboveThreshold(0, 1.0).probabilities([-1e9, 1e9, 5])
     np.testing.assert_allclose(law, [0, 1, 0, 0], atol=1e-12)
-    assert AboveThreshold(0, 1.0).probabilities([]).tolist() == [
-        1.0
-    ]  # exactly: the odds are divided by their sum
+    assert AboveThreshold(0, 1.0).probabilities([]).tolist() == [1.0]  # exactly: the odds are divided by their sum
 
 
 # --- exact privacy ----------------------------------------------------------------------------------------
@@ -256,9 +254,7 @@ def test_answers_are_as_accurate_as_the_theorems_say(kind) -> None:
 def test_released_values_have_fresh_noise_and_right_intervals() -> None:
     made = NumericSparseVector(0, 1.0, max_above=4000, random_state=3)
     # Just above the threshold's noise: compared noise would show as a selection effect.
-    released = np.array(
-        [answer for answer in made.stream(itertools.repeat(0.0, 20_000)) if answer is not None]
-    )
+    released = np.array([answer for answer in made.stream(itertools.repeat(0.0, 20_000)) if answer is not None])
     assert released.size == 4000
     assert stats.kstest(released / made.answer_scale, stats.laplace.cdf).pvalue > 1e-6
     assert stats.kstest(released / made.answer_scale / 1.3, stats.laplace.cdf).pvalue < 1e-6

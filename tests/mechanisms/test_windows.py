@@ -64,32 +64,18 @@ def by_hand(x, candidates, line, place):
 @pytest.mark.parametrize("step", [None, 1.0])
 def test_utilities_are_those_counted_by_hand(step):
     rng = np.random.default_rng(0)
-    for x in (
-        rng.normal(1000, 1, 80),
-        rng.lognormal(size=64),
-        np.round(rng.normal(3, 2, 70)),
-        [0.0, -2.5] * 20,
-    ):
+    for x in (rng.normal(1000, 1, 80), rng.lognormal(size=64), np.round(rng.normal(3, 2, 70)), [0.0, -2.5] * 20):
         candidates = find_candidates(step, None)
         runs = window_utilities(np.asarray(x), candidates, 0.1)
-        lines = [
-            line for line in range(candidates.atoms) if candidates.exponents[line] in (-9, -1, 0, 1, 2, 3, 12)
-        ]
+        lines = [line for line in range(candidates.atoms) if candidates.exponents[line] in (-9, -1, 0, 1, 2, 3, 12)]
         for line in lines:
             k = int(candidates.exponents[line])
-            for place in {
-                0,
-                1,
-                -1,
-                *(math.floor(math.ldexp(v, 1 - k)) + 1 for v in np.asarray(x)[:4].tolist()),
-            }:
+            for place in {0, 1, -1, *(math.floor(math.ldexp(v, 1 - k)) + 1 for v in np.asarray(x)[:4].tolist())}:
                 if abs(place) <= FINEST:
                     assert utility_at(runs, line, place) == by_hand(x, candidates, line, place)
 
 
-@pytest.mark.parametrize(
-    ("step", "within"), [(None, None), (1.0, None), (0.01, (0.0, math.inf)), (None, (-2.0, 40.0))]
-)
+@pytest.mark.parametrize(("step", "within"), [(None, None), (1.0, None), (0.01, (0.0, math.inf)), (None, (-2.0, 40.0))])
 def test_a_row_moves_utilities_within_the_stated_range(step, within):
     candidates = find_candidates(step, within)
     rng, largest = np.random.default_rng(1), 0
@@ -116,10 +102,7 @@ def test_the_set_of_candidates_is_public():
         shapes = set()
         for x in ([], [0.0] * 9, [1e-300, 5.0], np.arange(50.0)):
             runs = window_utilities(np.array(x, dtype=float), candidates, 0.1)
-            ends = [
-                (int(runs.low[runs.line == k].min()), int(runs.high[runs.line == k].max()))
-                for k in (-1, 0, 9)
-            ]
+            ends = [(int(runs.low[runs.line == k].min()), int(runs.high[runs.line == k].max())) for k in (-1, 0, 9)]
             size = int((runs.high - runs.low + 1).sum())
             weight = sum(((runs.high - runs.low + 1).astype(object) * runs.weight).tolist())
             shapes.add((size, tuple(ends), weight))

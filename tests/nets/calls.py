@@ -59,9 +59,7 @@ TIMES = RNG.exponential(3.0 + LABELS)
 COUNTS = np.array([30, 20, 10, 40])
 PAIRED = np.column_stack([LABELS % 2, Y > 0]).astype(int)
 SEED = {"random_state": 0, "epsilon": 3.0}
-HOLES = {
-    id(rows): np.where(np.arange(rows.size).reshape(rows.shape) % 11 == 0, np.nan, rows) for rows in (X, Y)
-}
+HOLES = {id(rows): np.where(np.arange(rows.size).reshape(rows.shape) % 11 == 0, np.nan, rows) for rows in (X, Y)}
 
 
 def same(thing: Any) -> Any:
@@ -112,14 +110,8 @@ QUERIES = RNG.integers(0, 2, size=(6, 4))
 DOMAIN = {"a": [0, 1], "b": [0, 1]}
 CURVES = {"horizon": 4.0, "bins": 4, "groups": [0, 1, 2], **SEED}
 COUNTED = fit(X, np.floor(np.exp(Y / 2)))
-TRIAL = pd.DataFrame(
-    {"arm": LABELS, "x": X[:, 0], "old": (X[:, 1] > 0).astype(int), "days": np.floor(np.exp(Y / 2))}
-)
-COHORT = {
-    "x": {"mean": (-4.0, 4.0)},
-    "old": {"levels": [0, 1]},
-    "days": {"median": (0, 30), "step": 1},
-}
+TRIAL = pd.DataFrame({"arm": LABELS, "x": X[:, 0], "old": (X[:, 1] > 0).astype(int), "days": np.floor(np.exp(Y / 2))})
+COHORT = {"x": {"mean": (-4.0, 4.0)}, "old": {"levels": [0, 1]}, "days": {"median": (0, 30), "step": 1}}
 
 ESTIMATORS: dict[str, Call] = {
     call.made.__name__: call
@@ -128,12 +120,7 @@ ESTIMATORS: dict[str, Call] = {
         Call(means.AdaptiveMean, {"bound": 40.0, "std": 1.0, **SEED}, fit(X)),
         Call(means.SparseMean, {"n_nonzero": 1, "clip": 4.0, "std": 1.0, "split": True, **SEED}, fit(X)),
         Call(means.PrivateVariance, BOUNDED, fit(X)),
-        Call(
-            means.PrivateBounds,
-            {"epsilon": 4.0, **SEED},
-            fit(X),
-            {"estimates": "bounds have no intervals"},
-        ),
+        Call(means.PrivateBounds, {"epsilon": 4.0, **SEED}, fit(X), {"estimates": "bounds have no intervals"}),
         Call(means.CompleteCases, SEED, fit(HOLES[id(X)])),
         Call(
             groups.CohortTable,
@@ -186,9 +173,7 @@ ESTIMATORS: dict[str, Call] = {
         ),
         Call(ranks.SignedRankTest, {"n_simulations": 99, **SEED}, fit(X[:, 0])),
         Call(ranks.MannWhitneyTest, {"groups": [0, 1], "n_simulations": 99, **SEED}, fit(Y, LABELS % 2)),
-        Call(
-            ranks.KolmogorovSmirnovTest, {"groups": [0, 1], "n_simulations": 99, **SEED}, fit(Y, LABELS % 2)
-        ),
+        Call(ranks.KolmogorovSmirnovTest, {"groups": [0, 1], "n_simulations": 99, **SEED}, fit(Y, LABELS % 2)),
         Call(ranks.GoodnessOfFitTest, {"distribution": "norm", "n_simulations": 99, **SEED}, fit(X[:, 0])),
         Call(ranks.KruskalWallisTest, {"groups": [0, 1, 2], "n_simulations": 99, **SEED}, fit(Y, LABELS)),
         *(
@@ -292,19 +277,13 @@ OTHERS: dict[str, Call] = {
     call.made.__name__: call
     for call in (
         Call(mechanisms.LaplaceMechanism, TWICE, lambda made: (made.release(VALUES), made)),
-        Call(
-            mechanisms.GaussianMechanism, {"delta": 1e-5, **TWICE}, lambda made: (made.release(VALUES), made)
-        ),
+        Call(mechanisms.GaussianMechanism, {"delta": 1e-5, **TWICE}, lambda made: (made.release(VALUES), made)),
         Call(mechanisms.ExponentialMechanism, TWICE, lambda made: (made.select(VALUES), made)),
         Call(mechanisms.ReportNoisyMax, TWICE, lambda made: (made.select(VALUES), made)),
         Call(mechanisms.PermuteAndFlip, TWICE, lambda made: (made.select(VALUES), made)),
         Call(mechanisms.NoisyTopK, {"k": 2, **TWICE}, lambda made: (made.select(VALUES), made)),
         Call(mechanisms.Count, SEED, lambda made: (made.release(X[:, 0] > 0), made)),
-        Call(
-            mechanisms.Histogram,
-            {"categories": [0, 1, 2], **SEED},
-            lambda made: made.release(LABELS.tolist()),
-        ),
+        Call(mechanisms.Histogram, {"categories": [0, 1, 2], **SEED}, lambda made: made.release(LABELS.tolist())),
         Call(
             mechanisms.RandomizedResponse,
             {"n_categories": 3, **SEED},
@@ -336,18 +315,12 @@ OTHERS: dict[str, Call] = {
             },
         ),
         Call(auditing.audit_outputs, {"outputs": X[:, 0], "neighbor_outputs": X[:, 0] + 1, "epsilon": 0.5}),
-        Call(
-            auditing.epsilon_lower_bound, {"counts": [700, 900], "other_counts": [300, 800], "trials": 2000}
-        ),
+        Call(auditing.epsilon_lower_bound, {"counts": [700, 900], "other_counts": [300, 800], "trials": 2000}),
         Call(auditing.exact_delta, {"p": [0.5, 0.3, 0.2], "q": [0.3, 0.3, 0.4], "epsilon": 0.2}),
         Call(auditing.exact_epsilon, {"p": [0.5, 0.3, 0.2], "q": [0.3, 0.3, 0.4]}),
         Call(
             auditing.audit_probabilities,
-            {
-                "probabilities": mechanisms.RandomizedResponse(1.0).probabilities,
-                "pairs": [(0, 1)],
-                "epsilon": 0.9,
-            },
+            {"probabilities": mechanisms.RandomizedResponse(1.0).probabilities, "pairs": [(0, 1)], "epsilon": 0.9},
         ),
         Call(
             auditing.check_sensitivity,
@@ -384,10 +357,7 @@ OTHERS: dict[str, Call] = {
         Call(privacy.optimal_composition_epsilon, {"epsilon": 0.1, "k": 20, "total_delta": 1e-6}),
         Call(
             privacy.poisson_subsampling,
-            {
-                "guarantee": privacy.PrivacyGuarantee(0.5, neighbors=privacy.Neighbors.ADD_OR_REMOVE_ONE),
-                "rate": 0.1,
-            },
+            {"guarantee": privacy.PrivacyGuarantee(0.5, neighbors=privacy.Neighbors.ADD_OR_REMOVE_ONE), "rate": 0.1},
         ),
         Call(privacy.tradeoff_curve, {"item": GUARANTEE, "type_one_error": [0.0, 0.2, 1.0]}),
         Call(privacy.zcdp_delta, {"rho": 0.1, "epsilon": 1.0}),
@@ -395,19 +365,9 @@ OTHERS: dict[str, Call] = {
         Call(privacy.zcdp_rho, {"epsilon": 1.0, "delta": 1e-6}),
         Call(
             privacy.Stage,
-            {
-                "name": "sum",
-                "noise": "laplace",
-                "size": 2,
-                "spacing": 0.25,
-                "sensitivity_steps": 3,
-                "scale_steps": 8.0,
-            },
+            {"name": "sum", "noise": "laplace", "size": 2, "spacing": 0.25, "sensitivity_steps": 3, "scale_steps": 8.0},
         ),
-        Call(
-            privacy.Choice,
-            {"name": "point", "size": 1, "range_steps": 2, "scale_steps": 8.0, "candidates": 5},
-        ),
+        Call(privacy.Choice, {"name": "point", "size": 1, "range_steps": 2, "scale_steps": 8.0, "candidates": 5}),
         Call(privacy.Coins, {"name": "coins", "shape": (2, 3)}),
         Call(privacy.Responses, {"name": "answers", "n_categories": 3, "keep_grains": 2**52}),
         Call(
@@ -459,9 +419,7 @@ OTHERS: dict[str, Call] = {
         Call(sensitivity.global_sensitivity, {"function": counted, "domain": [-1, 1], "n_rows": 2}),
         Call(sensitivity.local_sensitivity, {"function": counted, "dataset": [-1, 1], "domain": [-1, 1]}),
         Call(sensitivity.smooth_noise, {"epsilon": 0.5, "delta": 0.0}),
-        Call(
-            sensitivity.smooth_sensitivity, {"local": lambda k: float(min(k, 5)), "beta": 0.2, "furthest": 9}
-        ),
+        Call(sensitivity.smooth_sensitivity, {"local": lambda k: float(min(k, 5)), "beta": 0.2, "furthest": 9}),
         Call(sensitivity.median_smooth_sensitivity, {"x": ORDERED, **WITHIN}),
         Call(sensitivity.minimum_smooth_sensitivity, {"x": ORDERED, **WITHIN}),
         Call(sensitivity.maximum_smooth_sensitivity, {"x": ORDERED, **WITHIN}),
@@ -480,25 +438,13 @@ OTHERS: dict[str, Call] = {
         Call(identity.exact_inner_product_extension, {"X": np.sign(X[:6]), "Delta": 1.0, "constant": 2.0}),
         Call(identity.inner_product_constant, {"n": 40, "d": 2, "Delta": 0.8}),
         Call(identity.l1_extension, {"S": [3, 1], "n": 5, "A": 2.0}),
-        Call(
-            identity.row_distance,
-            {"X": np.sign(X[:12]).astype(np.int8), "rho": 3, "a0": 2, "tau0": 1.0},
-        ),
+        Call(identity.row_distance, {"X": np.sign(X[:12]).astype(np.int8), "rho": 3, "a0": 2, "tau0": 1.0}),
         Call(identity.sign_reduction, {"X": X[:6]}),
         Call(ranks.wilcoxon_signed_rank, {"x": X[:, 0], "n_simulations": 99, **SEED}),
-        Call(
-            ranks.mann_whitney,
-            {"x": X[:, 0], "labels": LABELS % 2, "groups": [0, 1], "n_simulations": 99, **SEED},
-        ),
-        Call(
-            ranks.ks_test,
-            {"x": X[:, 0], "labels": LABELS % 2, "groups": [0, 1], "n_simulations": 99, **SEED},
-        ),
+        Call(ranks.mann_whitney, {"x": X[:, 0], "labels": LABELS % 2, "groups": [0, 1], "n_simulations": 99, **SEED}),
+        Call(ranks.ks_test, {"x": X[:, 0], "labels": LABELS % 2, "groups": [0, 1], "n_simulations": 99, **SEED}),
         Call(ranks.goodness_of_fit, {"x": X[:, 0], "distribution": "norm", "n_simulations": 99, **SEED}),
-        Call(
-            ranks.kruskal_wallis,
-            {"x": X[:, 0], "labels": LABELS, "groups": [0, 1, 2], "n_simulations": 99, **SEED},
-        ),
+        Call(ranks.kruskal_wallis, {"x": X[:, 0], "labels": LABELS, "groups": [0, 1, 2], "n_simulations": 99, **SEED}),
         Call(statistic.check_locality, {"function": np.std, "X": X[:, 0], "n_blocks": 4}),
         Call(queries.Bins, {"edges": [0.0, 1.0, 3.0]}),
         Call(queries.Domain, {"attributes": {"a": 3, "b": [0, 1]}}),
@@ -516,10 +462,7 @@ OTHERS: dict[str, Call] = {
         Call(simulation.fit_rate, {"results": study(), "parameter": "n", "theory": -2.0}),
         Call(
             simulation.fit_formula,
-            {
-                "results": study(),
-                "terms": {"privacy": lambda cell: (cell["d"] / cell["n"] / cell["epsilon"]) ** 2},
-            },
+            {"results": study(), "terms": {"privacy": lambda cell: (cell["d"] / cell["n"] / cell["epsilon"]) ** 2}},
         ),
         Call(simulation.fit_rates, {"results": study(), "theory": {"n": -2.0}}),
         Call(
@@ -532,10 +475,7 @@ OTHERS: dict[str, Call] = {
                 },
             },
         ),
-        Call(
-            simulation.sample_complexity,
-            {"test": sign_test, "high": 500, "replications": 40},
-        ),
+        Call(simulation.sample_complexity, {"test": sign_test, "high": 500, "replications": 40}),
         Call(
             simulation.Study,
             {
@@ -564,8 +504,7 @@ OTHERS: dict[str, Call] = {
         ),
         Call(plots.plot_audit, {"result": auditing.audit_outputs(X[:, 0], X[:, 0] + 1, epsilon=0.5)}),
         Call(
-            plots.plot_counts,
-            {"result": mechanisms.Histogram([0, 1, 2], 1.0, random_state=0).release(LABELS.tolist())},
+            plots.plot_counts, {"result": mechanisms.Histogram([0, 1, 2], 1.0, random_state=0).release(LABELS.tolist())}
         ),
         Call(
             plots.plot_density,
@@ -596,10 +535,7 @@ OTHERS: dict[str, Call] = {
             )
         ),
         Call(results.ConfidenceInterval, {"low": np.array([1.0, 2.0]), "high": np.array([3.0, 4.0])}),
-        Call(
-            results.JointTest,
-            {"statistic": 2.0, "pvalue": 0.04, "df_num": 2, "df_denom": 30, "names": ("a", "b")},
-        ),
+        Call(results.JointTest, {"statistic": 2.0, "pvalue": 0.04, "df_num": 2, "df_denom": 30, "names": ("a", "b")}),
     )
 }
 
@@ -611,11 +547,7 @@ OF_SIGNS = {"null": "product", "n_calibration": 39, **SEED}
 VARIANTS: dict[str, Call] = {
     **{
         f"{kind.__name__} of signs, {missing}": Call(kind, {"missing": missing, **OF_SIGNS}, fit(SIGNS))
-        for kind in (
-            identity.SpatialSignTest,
-            identity.LipschitzExtensionTest,
-            textbook.StagedInnerProductTest,
-        )
+        for kind in (identity.SpatialSignTest, identity.LipschitzExtensionTest, textbook.StagedInnerProductTest)
         for missing in ("error", "drop", "center")
     },
     **{
@@ -651,13 +583,7 @@ VARIANTS: dict[str, Call] = {
     **{
         f"quantiles that nearly coincide, {coverage}, {seed}": Call(
             quantiles.PrivateQuantile,
-            {
-                "q": [0.48, 0.5, 0.52],
-                "bounds": (-4.0, 4.0),
-                "coverage": coverage,
-                "epsilon": 1.0,
-                "random_state": seed,
-            },
+            {"q": [0.48, 0.5, 0.52], "bounds": (-4.0, 4.0), "coverage": coverage, "epsilon": 1.0, "random_state": seed},
             fit(np.resize(X[:, 0], 1000)),
         )
         for coverage in ("regular", "any")
@@ -681,13 +607,9 @@ VARIANTS: dict[str, Call] = {
     "found groups": Call(groups.GroupMeans, {"groups": "discover", "delta": 1e-6, **BOUNDED}, fit(X, LABELS)),
     "one group": Call(groups.GroupMeans, {"groups": [0, 9], **BOUNDED}, fit(X, LABELS * 0)),
     "causes": Call(survival.PrivateSurvival, {"causes": [1, 2], **CURVES}, fit(TIMES, LABELS, LABELS)),
-    "discrete time": Call(
-        survival.PrivateSurvival, {"discrete": True, **CURVES}, fit(TIMES, LABELS > 0, LABELS)
-    ),
+    "discrete time": Call(survival.PrivateSurvival, {"discrete": True, **CURVES}, fit(TIMES, LABELS > 0, LABELS)),
     "no intercept": Call(
-        regression.PrivateLinearRegression,
-        {"fit_intercept": False, "y_bounds": (-8.0, 8.0), **DESIGN},
-        fit(X, Y),
+        regression.PrivateLinearRegression, {"fit_intercept": False, "y_bounds": (-8.0, 8.0), **DESIGN}, fit(X, Y)
     ),
     "two components": Call(covariance.PrivatePCA, {"n_components": 2, "scale": "std", **BOUNDED}, fit(X)),
     "two groups": Call(covariance.HotellingTest, {"groups": [0, 1], **BOUNDED}, fit(X, LABELS % 2)),
@@ -806,11 +728,7 @@ ARGUMENTS: dict[str, Any] = {
 
 
 def on_universe(one: Any) -> dict[str, Any]:
-    return {
-        "x": 1.0 + np.arange(one.size),
-        "w": np.arange(one.n_queries) % 3 - 1.0,
-        "values": np.arange(one.n_queries),
-    }
+    return {"x": 1.0 + np.arange(one.size), "w": np.arange(one.n_queries) % 3 - 1.0, "values": np.arange(one.n_queries)}
 
 
 def fitted_again(one: Any) -> dict[str, Any]:
@@ -858,8 +776,7 @@ NO_ANSWER = {
         "a variant has an answer",
     ),
     **dict.fromkeys(
-        ("HasEstimates.test", "HasEstimates.confidence_interval"),
-        "some estimators have one level, or no intervals",
+        ("HasEstimates.test", "HasEstimates.confidence_interval"), "some estimators have one level, or no intervals"
     ),
     **dict.fromkeys(
         (
@@ -1075,9 +992,7 @@ def play_data(scene: str) -> dict[str, list[Said]]:
 
 def is_accepted(said: list[Said]) -> bool:
     """Return whether a call had no error."""
-    return not said or not str(said[0][1]).endswith(
-        ("Error", "InvalidParameter", "InvalidData", "InvalidType")
-    )
+    return not said or not str(said[0][1]).endswith(("Error", "InvalidParameter", "InvalidData", "InvalidType"))
 
 
 def signature_of(call: Call) -> Callable[..., Any]:

@@ -159,9 +159,7 @@ OF_LINES: Asked = {
     "joint": lambda fitted: fitted.f_test(),
     "intercept": lambda fitted: fitted.intercept_confidence_interval(),
     **{
-        f"test, {side}": lambda fitted, side=side: np.array(
-            [fitted.test(j, 0.0, side).pvalue for j in range(3)]
-        )
+        f"test, {side}": lambda fitted, side=side: np.array([fitted.test(j, 0.0, side).pvalue for j in range(3)])
         for side in ALTERNATIVES
     },
 }
@@ -194,30 +192,19 @@ CASES: dict[str, tuple[Make, Asked]] = {
     ),
     "adaptive": (lambda g: AdaptiveMean(bound=50 * g.scale, std=g.scale, **g.seed).fit(g.even), {}),
     "adaptive, private spread": (
-        lambda g: AdaptiveMean(bound=50 * g.scale, std="private", std_bound=8 * g.scale, **g.seed).fit(
-            g.even
-        ),
+        lambda g: AdaptiveMean(bound=50 * g.scale, std="private", std_bound=8 * g.scale, **g.seed).fit(g.even),
         {},
     ),
     "adaptive, variance": (
         lambda g: AdaptiveMean(bound=50 * g.scale, std=g.scale, tails="variance", **g.seed).fit(g.even),
         {},
     ),
-    "sparse": (
-        lambda g: SparseMean(n_nonzero=2, clip=4 * g.scale, std=g.scale, split=True, **g.seed).fit(g.even),
-        {},
-    ),
+    "sparse": (lambda g: SparseMean(n_nonzero=2, clip=4 * g.scale, std=g.scale, split=True, **g.seed).fit(g.even), {}),
     "variance": (lambda g: PrivateVariance(**g.box).fit(g.table), {}),
     "variance, normal": (lambda g: PrivateVariance(**g.box, delta=1e-6, interval="normal").fit(g.table), {}),
     "variance about a point": (lambda g: PrivateVariance(**g.box, about="center").fit(g.table), {}),
-    "groups": (
-        lambda g: GroupMeans(**g.grouped, bounds=g.bounds).fit(g.table, g.labels),
-        {**OF_GROUPS, **PAIRS},
-    ),
-    "groups, pure": (
-        lambda g: GroupMeans(**g.grouped, bounds=g.bounds, delta=0.0).fit(g.table, g.labels),
-        {},
-    ),
+    "groups": (lambda g: GroupMeans(**g.grouped, bounds=g.bounds).fit(g.table, g.labels), {**OF_GROUPS, **PAIRS}),
+    "groups, pure": (lambda g: GroupMeans(**g.grouped, bounds=g.bounds, delta=0.0).fit(g.table, g.labels), {}),
     "units": (lambda g: MeanPerRow(max_rows=3, **g.box).fit(g.table, np.arange(len(g.table)) // 3), {}),
     "quantiles of groups": (
         lambda g: GroupQuantiles(q=0.4, **g.wide, groups=list(g.groups)).fit(g.column, g.labels),
@@ -238,24 +225,15 @@ CASES: dict[str, tuple[Make, Asked]] = {
     "logistic": (rates(PrivateLogisticRegression, OUTCOME > 0), OF_LINES),
     "counts": (rates(PrivateCountRegression, np.floor(np.exp(OUTCOME / 2)), y_bounds=(0, 50)), OF_LINES),
     "gamma": (rates(PrivateGammaRegression, np.exp(OUTCOME / 2), y_bounds=(0, 50)), OF_LINES),
-    "survival": (
-        lambda g: PrivateSurvival(**g.survival).fit(g.survived, g.rows(CAUSES > 0), g.labels),
-        CURVES,
-    ),
+    "survival": (lambda g: PrivateSurvival(**g.survival).fit(g.survived, g.rows(CAUSES > 0), g.labels), CURVES),
     "causes": (
         lambda g: PrivateSurvival(**g.survival, causes=[1, 2]).fit(g.survived, g.rows(CAUSES), g.labels),
         {**CURVES, "incidence": lambda fitted: fitted.incidence_interval(1, group=2)},
     ),
-    "log-rank": (
-        lambda g: LogRankTest(**g.survival, rho=0.5).fit(g.survived, g.rows(CAUSES > 0), g.labels),
-        {},
-    ),
+    "log-rank": (lambda g: LogRankTest(**g.survival, rho=0.5).fit(g.survived, g.rows(CAUSES > 0), g.labels), {}),
     "Hotelling": (lambda g: HotellingTest(mean=0.2 * g.columns, **g.box).fit(g.table), {}),
     "Hotelling, two groups": (lambda g: HotellingTest(groups=[0, 1], **g.box).fit(g.table, g.labels % 2), {}),
-    "components": (
-        lambda g: PrivatePCA(n_components=2, **g.wide).fit(g.even),
-        {},
-    ),
+    "components": (lambda g: PrivatePCA(n_components=2, **g.wide).fit(g.even), {}),
     "components, scaled": (lambda g: PrivatePCA(n_components=2, scale="std", **g.box).fit(g.table), {}),
     "correlation": (lambda g: PrivateCorrelation(**g.seed).fit(g.table[:300]), {}),
     "correlation, Pearson": (
@@ -267,9 +245,7 @@ CASES: dict[str, tuple[Make, Asked]] = {
         {"correlation": lambda fitted: fitted.correlation()},
     ),
     "statistic": (
-        lambda g: PrivateStatistic(
-            np.std, bounds=(0, 4 * g.scale), **{**g.seed, "epsilon": 4 * g.epsilon}
-        ).fit(g.even),
+        lambda g: PrivateStatistic(np.std, bounds=(0, 4 * g.scale), **{**g.seed, "epsilon": 4 * g.epsilon}).fit(g.even),
         {},
     ),
     "proportion": (lambda g: PrivateProportion(**g.seed).fit(g.labels == 1), {}),
@@ -293,24 +269,15 @@ CASES: dict[str, tuple[Make, Asked]] = {
         ).fit(g.column, g.labels % 2),
         {"superiority": lambda fitted: fitted.superiority()},
     ),
-    "Kruskal-Wallis": (
-        lambda g: KruskalWallisTest(n_simulations=99, **g.grouped).fit(g.column, g.labels),
-        {},
-    ),
+    "Kruskal-Wallis": (lambda g: KruskalWallisTest(n_simulations=99, **g.grouped).fit(g.column, g.labels), {}),
     **{
         kind.__name__: (
-            lambda g, kind=kind: kind(
-                mean=0.1 * g.columns, cov=np.diag(g.columns**2), n_calibration=99, **g.seed
-            ).fit(g.table[:60]),
+            lambda g, kind=kind: kind(mean=0.1 * g.columns, cov=np.diag(g.columns**2), n_calibration=99, **g.seed).fit(
+                g.table[:60]
+            ),
             {},
         )
-        for kind in (
-            FilteringTest,
-            LipschitzExtensionTest,
-            RowDistanceTest,
-            SpatialSignTest,
-            StagedInnerProductTest,
-        )
+        for kind in (FilteringTest, LipschitzExtensionTest, RowDistanceTest, SpatialSignTest, StagedInnerProductTest)
     },
 }
 

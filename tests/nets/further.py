@@ -89,11 +89,7 @@ def draw_results(law: Callable[[Any], Any], cells: list[dict[str, Any]]) -> simu
     """Return results of a study whose risks are known functions of the cell."""
     rng = np.random.default_rng(5)
     made = simulation.Study(
-        simulation.Rademacher(),
-        ClippedMean(clip=1.0, delta=1e-5),
-        cells,
-        20,
-        loss=lambda fitted, X, truth: 1.0,
+        simulation.Rademacher(), ClippedMean(clip=1.0, delta=1e-5), cells, 20, loss=lambda fitted, X, truth: 1.0
     ).run()
     drawn = {id(cell): law(cell.parameters) * rng.chisquare(4, 200) / 4 for cell in made.cells}
     changed = [type(cell)(cell.parameters, {made.losses[0]: drawn[id(cell)]}, {}) for cell in made.cells]
@@ -130,9 +126,7 @@ def play_fits() -> Scene:
     }.items():
         for fit in (fit_broken_line, fit_power_sum):
             asked[f"{fit.__name__}, {name}"] = partial(fit, "n", x, ones, means, np.full(7, 0.02), 0.9, 1e6)
-    asked["crossover"] = lambda: [
-        crossover(np.exp(x), np.exp(-x), np.exp(y - 2 * x)) for y in (1.0, 5.0, 90.0)
-    ]
+    asked["crossover"] = lambda: [crossover(np.exp(x), np.exp(-x), np.exp(y - 2 * x)) for y in (1.0, 5.0, 90.0)]
     return play_calls(asked)
 
 
@@ -141,9 +135,7 @@ def play_studies() -> Scene:
     said: Scene = {}
     for name in CATALOGUE:
         entry = named_study(name)
-        small = entry.study(
-            name, {"n": entry.grid["n"][:3] if name != "power" else [40]}, replications=5, seed=1
-        ).run()
+        small = entry.study(name, {"n": entry.grid["n"][:3] if name != "power" else [40]}, replications=5, seed=1).run()
         said |= play_calls({f"{name}, findings": partial(entry.conclusions, small), name: small.summary})
         said |= play_calls({f"{name}, picture": partial(entry.picture, small)})
     two = simulation.Study(
@@ -175,9 +167,7 @@ def play_studies() -> Scene:
         "class": ClippedMean,
         "lambda": lambda n, d, rng: rng.normal(size=(n, d)),
     }
-    said |= play_calls(
-        {f"described: {name}": partial(describe, "sampler", value) for name, value in described.items()}
-    )
+    said |= play_calls({f"described: {name}": partial(describe, "sampler", value) for name, value in described.items()})
     return said
 
 
@@ -220,29 +210,17 @@ def play_movements() -> Scene:
     pairs: dict[str, tuple[Any, Any, Any]] = {
         "quantiles": (PrivateQuantile(q=[0.3, 0.6], **bounded), rows, moved),
         "quantiles for any rows": (PrivateQuantile(q=0.5, coverage="any", **bounded), rows, moved),
-        "halving": (
-            PrivateQuantile(q=[0.3, 0.6], method="halving", confidence_level=None, **bounded),
-            rows,
-            moved,
-        ),
+        "halving": (PrivateQuantile(q=[0.3, 0.6], method="halving", confidence_level=None, **bounded), rows, moved),
         "median": (PrivateMedian(confidence_level=0.9, **bounded), rows, moved),
         "median with heavy tails": (PrivateMedian(delta=0.0, **bounded), rows, moved),
         "covariance": (PrivateCovariance(**bounded), X[:12], np.vstack([X[1:12], [[3.0, -3.0]]])),
-        "correlation": (
-            PrivateCorrelation(method="kendall", **SEED),
-            X[:12],
-            np.vstack([X[1:12], [[3.0, -3.0]]]),
-        ),
+        "correlation": (PrivateCorrelation(method="kendall", **SEED), X[:12], np.vstack([X[1:12], [[3.0, -3.0]]])),
         "labels": (count(1.0, [0, 1, 2], 0.0), labels.tolist(), other.tolist()),
         "labels that are found": (count(2.0, "discover", 1e-2), labels.tolist(), other.tolist()),
         "databases": (SmallDB(queries=QUERIES, n_rows=2, **SEED), COUNTS, COUNTS + one_row),
         "queries": (IterativeConstruction(queries=QUERIES, **SEED), COUNTS, COUNTS + one_row),
         "groups": (GroupMeans(groups=[0, 1, 2], **bounded), (rows, labels), (moved, other)),
-        "groups that are found": (
-            GroupMeans(groups="discover", delta=1e-3, **bounded),
-            (rows, labels),
-            (moved, other),
-        ),
+        "groups that are found": (GroupMeans(groups="discover", delta=1e-3, **bounded), (rows, labels), (moved, other)),
         "quantiles of groups": (GroupQuantiles(groups=[0, 1, 2], **bounded), (rows, labels), (moved, other)),
         "ranks": (MannWhitneyTest(groups=[0, 1], **SEED), (rows, labels % 2), (moved, other % 2)),
     }
@@ -272,11 +250,7 @@ def play_ledgers() -> Scene:
             again = PrivacyBudget(3.0, delta, method=method, ledger=path, **made)
             said |= play_calls(
                 {
-                    f"{method}, after {k}": lambda budget=again: [
-                        budget.spent,
-                        budget.remaining,
-                        str(budget),
-                    ],
+                    f"{method}, after {k}": lambda budget=again: [budget.spent, budget.remaining, str(budget)],
                     f"{method}, charges {k}": lambda budget=again: [
                         (one.label, one.guarantee) for one in budget.history()
                     ],
@@ -293,9 +267,7 @@ def play_ledgers() -> Scene:
         text = fitted.receipt(key=key).to_json() if key else fitted.receipt().to_json()
         for given in (None, "a key of sixteen bytes", "another key of many"):
             said[f"receipt {key}, {given}"] = outcome(
-                lambda text=text, given=given: [
-                    (check.name, check.passed) for check in verify_receipt(text, given)
-                ]
+                lambda text=text, given=given: [(check.name, check.passed) for check in verify_receipt(text, given)]
             )
     return said
 
@@ -332,15 +304,11 @@ def play_plans() -> Scene:
             PrivateCovariance(bounds=(-4, 4), epsilon=epsilon),
             PrivateCorrelation(epsilon=epsilon),
             AdaptiveMean(bound=40.0, std=1.0, cov="private", epsilon=epsilon),
-            AdaptiveMean(
-                bound=40.0, std="private", std_bound=9.0, cov="private", tails="variance", epsilon=epsilon
-            ),
+            AdaptiveMean(bound=40.0, std="private", std_bound=9.0, cov="private", tails="variance", epsilon=epsilon),
         ):
             asked[f"{made} {n} {d}"] = lambda made=made, n=n, d=d: made.plan(n, d)
             for name in ("expected_error", "noise_ratio", "least_std"):
-                asked[f"{made} {n} {d} {name}"] = lambda made=made, n=n, d=d, name=name: ask_plan(
-                    made.plan(n, d), name
-                )
+                asked[f"{made} {n} {d} {name}"] = lambda made=made, n=n, d=d, name=name: ask_plan(made.plan(n, d), name)
     test = SpatialSignTest(epsilon=2.0, n_calibration=39, **SEED)
     for distance, d in ((0.5, 2), (1.5, 5)):
         asked[f"rows for {distance}"] = partial(test.required_samples, distance, d, n_simulations=60)
@@ -380,9 +348,7 @@ def play_tables() -> Scene:
             found.plan(n, 1).expected_groups([0.5, 0.3, 0.01]) for n in (100, 5000)
         ]
     connection = duckdb.connect()
-    connection.execute(
-        "CREATE TABLE r AS SELECT i % 3 AS g, (i % 13) - 3.0 AS x, i % 40 AS u FROM range(400) t(i)"
-    )
+    connection.execute("CREATE TABLE r AS SELECT i % 3 AS g, (i % 13) - 3.0 AS x, i % 40 AS u FROM range(400) t(i)")
     connection.execute("CREATE TABLE s AS SELECT i AS g, i * 2 AS k FROM range(3) t(i)")
     for unit in (None, "u"):
         sql = PrivateSQL(
@@ -402,9 +368,9 @@ def play_tables() -> Scene:
         ):
             asked[f"{text}, {unit}"] = partial(sql.query, text)
             for level in (0.5, 0.99) if "GROUP" not in text else ():
-                asked[f"{text}, {unit}, at least {level}"] = lambda sql=sql, text=text, level=level: (
-                    sql.query(text).lower_bound(level)
-                )
+                asked[f"{text}, {unit}, at least {level}"] = lambda sql=sql, text=text, level=level: sql.query(
+                    text
+                ).lower_bound(level)
         asked[f"count, {unit}"] = lambda sql=sql: sql.count("SELECT COUNT(*) FROM r")
     return play_calls(asked)
 
@@ -424,12 +390,7 @@ def play_splines() -> Scene:
     said: Scene = {}
     for term in terms:
         fit = partial(
-            PrivateLinearRegression.from_formula,
-            f"y ~ {term}",
-            frame,
-            bounds=limits,
-            epsilon=5.0,
-            random_state=0,
+            PrivateLinearRegression.from_formula, f"y ~ {term}", frame, bounds=limits, epsilon=5.0, random_state=0
         )
         said[term] = outcome(fit)
     return said

@@ -42,8 +42,7 @@ def changed(value: Any, dtype: Any = object) -> Any:
 
 TABLES: dict[str, Callable[[], Any]] = {
     **{
-        f"numbers of {kind}": lambda kind=kind: ROWS.astype(kind)
-        for kind in ("f4", "f2", "i8", "i1", "O", "c16", "U8")
+        f"numbers of {kind}": lambda kind=kind: ROWS.astype(kind) for kind in ("f4", "f2", "i8", "i1", "O", "c16", "U8")
     },
     "unsigned": lambda: (ROWS + 3).astype("u8"),
     "truth values": lambda: ROWS > 0,
@@ -92,15 +91,11 @@ TABLES: dict[str, Callable[[], Any]] = {
     "frame of numbered columns": lambda: pd.DataFrame(ROWS),
     "frame of two kinds of names": lambda: pd.DataFrame(ROWS, columns=["a", 1]),
     "frame with a name twice": lambda: pd.DataFrame(ROWS, columns=["a", "a"]),
-    "frame of integers with missing ones": lambda: pd.DataFrame(
-        {"a": pd.array([1, None] * 12, "Int64"), "b": 1.0}
-    ),
+    "frame of integers with missing ones": lambda: pd.DataFrame({"a": pd.array([1, None] * 12, "Int64"), "b": 1.0}),
     "frame with words": lambda: pd.DataFrame({"a": ["x"] * 24, "b": ROWS[:, 0]}),
     "frame with dates": lambda: pd.DataFrame({"a": pd.date_range("2026", periods=24), "b": ROWS[:, 0]}),
     "frame with categories": lambda: pd.DataFrame({"a": pd.Categorical([1, 2] * 12), "b": ROWS[:, 0]}),
-    "frame of sparse columns": lambda: pd.DataFrame(
-        {"a": pd.arrays.SparseArray(ROWS[:, 0]), "b": ROWS[:, 1]}
-    ),
+    "frame of sparse columns": lambda: pd.DataFrame({"a": pd.arrays.SparseArray(ROWS[:, 0]), "b": ROWS[:, 1]}),
     "polars": lambda: pl.DataFrame({"a": ROWS[:, 0], "b": ROWS[:, 1]}),
     "polars, with missing ones": lambda: pl.DataFrame({"a": [1.0, None] * 12, "b": ROWS[:, 1]}),
     "polars, with words": lambda: pl.DataFrame({"a": ["x"] * 24, "b": ROWS[:, 1]}),
@@ -158,55 +153,15 @@ FILES: dict[str, bytes] = {
     "a zero character": b"a,b\n1,2\n\x00,4\n",
     "an open quote": b'a,b\n"1,2\n3,4\n',
 }
-READ = (
-    [],
-    ["--sep", ";"],
-    ["--sep", "tab"],
-    ["--na-values", "x,3"],
-    ["--missing", "drop"],
-    ["--encoding", "latin-1"],
-)
+READ = ([], ["--sep", ";"], ["--sep", "tab"], ["--na-values", "x,3"], ["--missing", "drop"], ["--encoding", "latin-1"])
 
 FORMULAS = (
     *("c ~ a", "c ~ a + b", "c ~ a * e", "c ~ a:e", "c ~ a - 1", "c ~ 0 + a", "c ~ 1", "c ~ a + I(a ** 2)"),
-    *(
-        "c ~ np.log(b)",
-        "c ~ np.exp(a)",
-        "c ~ np.sqrt(b)",
-        "c ~ np.abs(a)",
-        "c ~ C(g)",
-        "c ~ C(g) * a",
-        "c ~ g",
-    ),
+    *("c ~ np.log(b)", "c ~ np.exp(a)", "c ~ np.sqrt(b)", "c ~ np.abs(a)", "c ~ C(g)", "c ~ C(g) * a", "c ~ g"),
     *("c ~ C(g, Treatment('y'))", "c ~ C(g, Sum)", "c ~ bs(a, df=4)", "c ~ cr(a, df=3)", "c ~ poly(a, 2)"),
-    *(
-        "c ~ center(a)",
-        "c ~ scale(a)",
-        "np.log(b) ~ a",
-        "c ~ a + a",
-        "c ~ a / b",
-        "c ~ (a + b) ** 2",
-        "c ~ a - a",
-    ),
-    *(
-        "a + b",
-        "c ~",
-        "~ a",
-        "c ~ missing",
-        "c ~ a ** b",
-        "c ~ a.mean()",
-        "c ~ np.sin(a)",
-        "c ~ a > 0",
-        "c ~ a | b",
-    ),
-    *(
-        "c ~ np.log(a)",
-        "c ~ C(d)",
-        "c ~ C(d, levels=[1, 2, 3])",
-        "c ~ 2 * a",
-        "c ~ I(2 * a - b)",
-        "c ~ a %in% b",
-    ),
+    *("c ~ center(a)", "c ~ scale(a)", "np.log(b) ~ a", "c ~ a + a", "c ~ a / b", "c ~ (a + b) ** 2", "c ~ a - a"),
+    *("a + b", "c ~", "~ a", "c ~ missing", "c ~ a ** b", "c ~ a.mean()", "c ~ np.sin(a)", "c ~ a > 0", "c ~ a | b"),
+    *("c ~ np.log(a)", "c ~ C(d)", "c ~ C(d, levels=[1, 2, 3])", "c ~ 2 * a", "c ~ I(2 * a - b)", "c ~ a %in% b"),
 )
 
 
@@ -236,13 +191,9 @@ def play_tables() -> dict[str, list[Said]]:
 
 FRAMES: dict[str, Callable[[], pd.DataFrame]] = {
     "usual": lambda: pd.DataFrame({"a": ROWS[:, 0], "b": ROWS[:, 1], "g": [*"xy"] * 12}),
-    "missing": lambda: pd.DataFrame(
-        {"a": [1.0, np.nan] * 12, "b": ROWS[:, 1], "g": ["x", None, "y", "x"] * 6}
-    ),
+    "missing": lambda: pd.DataFrame({"a": [1.0, np.nan] * 12, "b": ROWS[:, 1], "g": ["x", None, "y", "x"] * 6}),
     "infinite": lambda: pd.DataFrame({"a": [1.0, -np.inf] * 12, "b": ROWS[:, 1], "g": [*"xy"] * 12}),
-    "whole numbers": lambda: pd.DataFrame(
-        {"a": ROWS[:, 0].astype(int), "b": [2**60, 1] * 12, "g": [*"xy"] * 12}
-    ),
+    "whole numbers": lambda: pd.DataFrame({"a": ROWS[:, 0].astype(int), "b": [2**60, 1] * 12, "g": [*"xy"] * 12}),
     "words": lambda: pd.DataFrame({"a": ["1.5", "z"] * 12, "b": ROWS[:, 1], "g": [*"xz"] * 12}),
     "truth values": lambda: pd.DataFrame({"a": [True, False] * 12, "b": ROWS[:, 1], "g": [*"xy"] * 12}),
     "times": lambda: pd.DataFrame(
@@ -252,12 +203,8 @@ FRAMES: dict[str, Callable[[], pd.DataFrame]] = {
 }
 FITS: dict[str, Callable[[Any], Any]] = {
     "mean": lambda rows: ClippedMean(bounds=(-4, 4), **PUBLIC).fit(rows.having(["a", "b"])),
-    "mean, dropped": lambda rows: ClippedMean(bounds=(-4, 4), missing="drop", **PUBLIC).fit(
-        rows.having(["b", "a"])
-    ),
-    "groups": lambda rows: GroupMeans(groups=["x", "y"], bounds=(-4, 4), **PUBLIC).fit(
-        rows.having(["a"], ("g",))
-    ),
+    "mean, dropped": lambda rows: ClippedMean(bounds=(-4, 4), missing="drop", **PUBLIC).fit(rows.having(["b", "a"])),
+    "groups": lambda rows: GroupMeans(groups=["x", "y"], bounds=(-4, 4), **PUBLIC).fit(rows.having(["a"], ("g",))),
     "groups, by name": lambda rows: GroupMeans(groups=["x", "y"], bounds=(-4, 4), **PUBLIC).fit(
         rows.having(["a", "b"]), "g"
     ),
@@ -437,17 +384,7 @@ def play_formulas() -> dict[str, list[Said]]:
     """Return what a regression makes of formulas."""
     from tests.nets.lines import table
 
-    declared = [
-        "--bounds",
-        "a=-4,4",
-        "b=0.1,9",
-        "c=-9,9",
-        "e=0,1",
-        "--levels",
-        "g=x,y,z",
-        "--levels",
-        "d=1,2,3",
-    ]
+    declared = ["--bounds", "a=-4,4", "b=0.1,9", "c=-9,9", "e=0,1", "--levels", "g=x,y,z", "--levels", "d=1,2,3"]
     return {
         formula: outcome(partial(run, ["regress", table(), "--formula", formula, *declared, "--seed", "1"]))
         for formula in FORMULAS

@@ -19,17 +19,7 @@ from tests.nets.told import Said, outcome
 COMMON: tuple[Any, ...] = (None, True, "x", -1, 0, 2, 0.5, 1e300, np.nan, (0.5, 2.0))
 """Values that are tried for every parameter."""
 
-SHARED = {
-    "epsilon",
-    "delta",
-    "bounds",
-    "bounds_are",
-    "missing",
-    "neighbors",
-    "x_bounds",
-    "y_bounds",
-    "weights",
-}
+SHARED = {"epsilon", "delta", "bounds", "bounds_are", "missing", "neighbors", "x_bounds", "y_bounds", "weights"}
 SOME: tuple[Any, ...] = ("x", 0, 0.5, 1e-300, (0.5, 2.0))
 """Parameters that most estimators share, and the values that are tried for them."""
 

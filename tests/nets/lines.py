@@ -97,9 +97,7 @@ def further(command: Sequence[str]) -> Iterator[list[str]]:
         name = action.option_strings[-1]
         if name in command:
             place = list(command).index(name)
-            end = next(
-                (i for i in range(place + 1, len(command)) if command[i].startswith("--")), len(command)
-            )
+            end = next((i for i in range(place + 1, len(command)) if command[i].startswith("--")), len(command))
             rest = [*command[:place], *command[end:]]
         else:
             rest = list(command)
@@ -248,14 +246,7 @@ QUERIES = (
     *(f"SELECT {one} FROM r" for one in VALUED),
     *(f"SELECT COUNT(*) FROM {one}" for one in FROM),
     *GROUPED,
-    *(
-        "SELECT",
-        "",
-        "SELECT COUNT(*)",
-        "SELECT 1; SELECT 2",
-        "DROP TABLE r",
-        "SELECT COUNT(*) FROM r LIMIT 0",
-    ),
+    *("SELECT", "", "SELECT COUNT(*)", "SELECT 1; SELECT 2", "DROP TABLE r", "SELECT COUNT(*) FROM r LIMIT 0"),
 )
 DECLARED: dict[str, Any] = {
     "epsilon": 2.0,

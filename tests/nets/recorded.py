@@ -107,12 +107,7 @@ CHANGES: dict[str, list[dict[str, Any]]] = {
         {"std": "private", "std_bound": 5.0, "delta": 1e-6},
     ],
     "PrivateVariance": [{"missing": "drop"}, {"about": "center"}, {"interval": "normal"}],
-    "GroupMeans": [
-        {"missing": "drop"},
-        {"neighbors": "add_or_remove"},
-        {"delta": 0.0},
-        {"groups": "discover"},
-    ],
+    "GroupMeans": [{"missing": "drop"}, {"neighbors": "add_or_remove"}, {"delta": 0.0}, {"groups": "discover"}],
     "GroupQuantiles": [{"q": 0.8}],
     "MeanPerRow": [{"missing": "drop"}, {"max_rows": 1}],
     "PrivateProportion": [{"missing": "drop"}, {"delta": 1e-5}, {"neighbors": "add_or_remove"}],
@@ -168,13 +163,9 @@ def fit_changed(name: str, change: dict[str, Any]) -> Any:
         "PrivateLogisticRegression": (rows, Y > 0),
         "PrivateCountRegression": (rows, np.floor(np.exp(Y / 2))),
         "PrivateGammaRegression": (rows, np.exp(Y / 2)),
-        "ContingencyTable": (
-            np.column_stack([MISSING_LABELS if change.get("unknown") == "drop" else LABELS, Y > 0]),
-        ),
+        "ContingencyTable": (np.column_stack([MISSING_LABELS if change.get("unknown") == "drop" else LABELS, Y > 0]),),
         **dict.fromkeys(("WorkloadAnswers", "MarginalMWEM"), (np.column_stack([LABELS, Y > 0]),)),
-        **dict.fromkeys(
-            ("IterativeConstruction", "OnlineMultiplicativeWeights", "SmallDB", "NetMechanism"), (COUNTS,)
-        ),
+        **dict.fromkeys(("IterativeConstruction", "OnlineMultiplicativeWeights", "SmallDB", "NetMechanism"), (COUNTS,)),
         **dict.fromkeys(("PrivateSurvival", "LogRankTest"), (np.exp(Y) + 0.01, LABELS > 0, LABELS)),
         **dict.fromkeys(("SpatialSignTest", "RowDistanceTest"), (rows[:50],)),
         **dict.fromkeys(("PrivateLinearRegression", "SufficientStatisticsRegression"), (rows, line)),
@@ -252,9 +243,7 @@ def release_mechanisms() -> dict[str, Any]:
             ("numeric", m.NumericSparseVector, {"max_above": 2}),
         ):
             stream = kind(2.0, epsilon, random_state=5, **more)
-            found[f"{name} {epsilon}"] = [
-                float(answer or 0) for answer in stream.stream(np.linspace(-30, 40, 15))
-            ]
+            found[f"{name} {epsilon}"] = [float(answer or 0) for answer in stream.stream(np.linspace(-30, 40, 15))]
     return found
 
 
@@ -315,54 +304,16 @@ COMMANDS = [
     ["mean", "--column", "a", "--method", "adaptive", "--bound", "9", "--std", "1"],
     ["mean", "--column", "a", "--bounds", "-4", "4", "--neighbors", "add_or_remove"],
     ["mean", "--column", "a", "--bounds", "-4", "4", "--unit", "u"],
-    [
-        "sparse-mean",
-        "--column",
-        "a",
-        "--column",
-        "c",
-        "--nonzero",
-        "1",
-        "--clip",
-        "4",
-        "--std",
-        "1",
-        "--split",
-    ],
+    ["sparse-mean", "--column", "a", "--column", "c", "--nonzero", "1", "--clip", "4", "--std", "1", "--split"],
     ["regress", *FORMULA],
     ["regress", *LINES, "c=-9,9"],
     ["regress", *LINES, "c=-9,9", "--method", "sufficient"],
     ["regress", *LINES, "c=-9,9", "--method", "functional"],
-    [
-        "regress",
-        "--column",
-        "a",
-        "--column",
-        "b",
-        "--outcome",
-        "e",
-        "--bounds",
-        "a=-4,4",
-        "b=0.1,9",
-        "--logistic",
-    ],
+    ["regress", "--column", "a", "--column", "b", "--outcome", "e", "--bounds", "a=-4,4", "b=0.1,9", "--logistic"],
     ["regress", "--column", "a", "--outcome", "d", "--bounds", "a=-4,4", "d=0,9", "--counts"],
     ["regress", "--column", "a", "--outcome", "b", "--bounds", "a=-4,4", "b=0,9", "--gamma"],
     ["group-means", "--column", "a", "--by", "g", "--groups", "x,y,z", "--bounds", "-4", "4", "--anova"],
-    [
-        "group-means",
-        "--column",
-        "a",
-        "--by",
-        "g",
-        "--groups",
-        "x,y,z",
-        "--bounds",
-        "-4",
-        "4",
-        "--pairwise",
-        "holm",
-    ],
+    ["group-means", "--column", "a", "--by", "g", "--groups", "x,y,z", "--bounds", "-4", "4", "--pairwise", "holm"],
     ["group-means", "--column", "a", "--by", "g", "--groups", "discover", "--bounds", "-4", "4"],
     [*IDENTITY, "--mean", "0", "--test", "spatial-sign"],
     ["proportion", "--column", "e"],
@@ -375,21 +326,7 @@ COMMANDS = [
     ["survival", "--time", "b", "--event", "e", "--horizon", "8", "--by", "g", "--groups", "x,y,z"],
     ["plan", "statistic", "--rows", "4000", "--function", "numpy:std", "--bounds", "0", "4"],
     ["plan", "mean", "--rows", "400", "--columns", "2", "--bounds", "-4", "4"],
-    [
-        "plan",
-        "group-means",
-        "--rows",
-        "400",
-        "--columns",
-        "2",
-        "--by",
-        "g",
-        "--groups",
-        "x,y",
-        "--bounds",
-        "0",
-        "1",
-    ],
+    ["plan", "group-means", "--rows", "400", "--columns", "2", "--by", "g", "--groups", "x,y", "--bounds", "0", "1"],
     ["sql", "SELECT g, COUNT(*) FROM t GROUP BY g", "--levels", "t.g=x,y,z"],
     ["sql", "SELECT AVG(a) FROM t", "--bounds", "t.a=-4,4", "--type", "t.a=DOUBLE"],
 ]
@@ -417,9 +354,7 @@ def table() -> str:
 def make_plans() -> dict[str, Any]:
     """Return plans of means and of survival at many public sizes."""
     found: dict[str, Any] = {}
-    for n, discrete, censoring in itertools.product(
-        (300, 9000), (False, True), (None, np.linspace(1, 0.4, 7))
-    ):
+    for n, discrete, censoring in itertools.product((300, 9000), (False, True), (None, np.linspace(1, 0.4, 7))):
         plan = PrivateSurvival(horizon=6.0, bins=6, discrete=discrete).plan(n)
         widths = plan.expected_width(np.exp(-np.arange(7) / 5), censoring)
         found[f"survival {n} {discrete} {censoring is None}"] = [plan.to_dict(), widths]
@@ -485,11 +420,7 @@ def compare_tables() -> dict[str, Any]:
 
 
 SCENES: dict[str, Callable[[], Any]] = {
-    **{
-        f"{name} at {epsilon}": partial(fit, name, epsilon=epsilon)
-        for name in CASES
-        for epsilon in (0.3, 1.0)
-    },
+    **{f"{name} at {epsilon}": partial(fit, name, epsilon=epsilon) for name in CASES for epsilon in (0.3, 1.0)},
     **{f"told of {name}": lambda name=name: describe_fit(fitted(name)) for name in EVERY},
     **{
         f"{name}, {change}": partial(fit_changed, name, change)
@@ -504,10 +435,7 @@ SCENES: dict[str, Callable[[], Any]] = {
     "plans": make_plans,
     "linear queries": answer_workloads,
     "comparisons": compare_tables,
-    **{
-        f"{name}, one of all rows": partial(fit_whole_group, name)
-        for name in ("GroupMeans", "GroupQuantiles")
-    },
+    **{f"{name}, one of all rows": partial(fit_whole_group, name) for name in ("GroupMeans", "GroupQuantiles")},
 }
 
 

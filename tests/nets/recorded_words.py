@@ -53,11 +53,7 @@ SCENES: dict[str, Callable[[], dict[str, list[Said]]]] = {
 def play(scene: str) -> dict[str, list[Said]]:
     """Return what a scene says."""
     return {
-        cell: [
-            (place, one)
-            for place, one in said
-            if (scene, cell) not in ILL_CONDITIONED or isinstance(one, str)
-        ]
+        cell: [(place, one) for place, one in said if (scene, cell) not in ILL_CONDITIONED or isinstance(one, str)]
         for cell, said in SCENES[scene]().items()
     }
 

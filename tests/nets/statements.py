@@ -74,9 +74,7 @@ def wrong(z: Any, least: float = 1.0, most: float = 1.0, off: float = 0.0) -> li
         own = math.sqrt(float((column**2).mean()))
         room = FAR * float((column**2).std()) / math.sqrt(len(z)) / (2 * own)
         if not least - room <= own <= most + room:
-            found.append(
-                f"statement {j}: errors are {own:.3f} times what is claimed, and chance makes {room:.3f}"
-            )
+            found.append(f"statement {j}: errors are {own:.3f} times what is claimed, and chance makes {room:.3f}")
         shift, chance = float(column.mean()), FAR * own / math.sqrt(len(z))
         if abs(shift) > off + chance:
             found.append(f"statement {j}: scores are {shift:.3f} on average, and chance makes {chance:.3f}")
@@ -158,7 +156,5 @@ def wrong_rates(misses: Any, tail: float, least: float = 1.0) -> list[str]:
             alone = math.sqrt(tail * (1 - tail) / (own.size if what == "all" else len(own)))
             room = FAR * max(float(of_fit.std()) / math.sqrt(len(own)), alone)
             if not least * tail - room <= seen <= tail + room:
-                found.append(
-                    f"{name} limit {what}: misses {seen:.3f}, states {tail:g}, and chance makes {room:.3f}"
-                )
+                found.append(f"{name} limit {what}: misses {seen:.3f}, states {tail:g}, and chance makes {room:.3f}")
     return found

@@ -168,11 +168,7 @@ def sleeps(block: Any) -> float:
         time.perf_counter()
 
 
-GOOD_FUNCTIONS = {
-    "prints": shouts,
-    "changes its input": clears,
-    "is a lambda": lambda block: mean_of_first(block),
-}
+GOOD_FUNCTIONS = {"prints": shouts, "changes its input": clears, "is a lambda": lambda block: mean_of_first(block)}
 FAILING_FUNCTIONS: dict[str, Any] = {
     "raises": fails,
     "never ends": sleeps,
@@ -192,16 +188,10 @@ def test_a_function_that_misbehaves_leaks_nothing(what: str, capsys: pytest.Capt
 
 
 @pytest.mark.parametrize("what", FAILING_FUNCTIONS)
-def test_a_function_that_fails_has_its_bounds_as_the_interval(
-    what: str, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_function_that_fails_has_its_bounds_as_the_interval(what: str, capsys: pytest.CaptureFixture[str]) -> None:
     options = {"epsilon": 20.0, "bias": None, "bounds": (-2, 5)}
     limit = 0.001 if what == "never ends" else None
     function = FAILING_FUNCTIONS[what]
-    made = fitted(
-        lambda **given: PrivateStatistic(function, time_limit=limit, **options, **given),
-        X,
-        capsys,
-    )
+    made = fitted(lambda **given: PrivateStatistic(function, time_limit=limit, **options, **given), X, capsys)
     assert tuple(made.confidence_interval()) == (-2.0, 5.0) and not made.located_
     assert SECRET not in str(made.summary()) and "were not located" in str(made.summary())

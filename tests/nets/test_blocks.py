@@ -52,9 +52,9 @@ CASES: dict[str, Callable[[], Any]] = {
     "textbook.net_mechanism._BLOCK": lambda: (
         NetMechanism(queries=QUERIES, accuracy=0.4, epsilon=2.0, **SEED).fit(COUNTS).synthetic_
     ),
-    "queries.workload._BLOCK": lambda: importlib.import_module(
-        "dpstats.queries.workload"
-    ).squared_column_distance(LinearQueries.from_matrix(QUERIES.astype(float))),
+    "queries.workload._BLOCK": lambda: importlib.import_module("dpstats.queries.workload").squared_column_distance(
+        LinearQueries.from_matrix(QUERIES.astype(float))
+    ),
     "queries.query_families._BLOCK": lambda: LinearQueries.halfspaces(X[:, :2], 30, random_state=0).answers(
         np.arange(70)
     ),

@@ -42,9 +42,7 @@ def parts_of(name: str) -> tuple[pd.DataFrame, list[str]]:
     X, *others = map(np.asarray, rows)
     X = X[:, None] if X.ndim == 1 else X
     beside = [f"y{place}" for place in range(len(others))]
-    return pd.DataFrame(
-        {**dict(zip(NAMES, X.T, strict=False)), **dict(zip(beside, others, strict=True))}
-    ), beside
+    return pd.DataFrame({**dict(zip(NAMES, X.T, strict=False)), **dict(zip(beside, others, strict=True))}), beside
 
 
 CONTAINERS: dict[str, Callable[[pd.DataFrame], Any]] = {
@@ -106,9 +104,7 @@ def spark() -> Iterator[Any]:
 @pytest.mark.parametrize("name", [name for name in ASKED if name not in IN_MEMORY])
 def test_rows_of_spark_itself_are_those_in_memory(name: str, spark: Any) -> None:
     frame, beside = parts_of(name)
-    rows = (
-        spark.createDataFrame(frame).repartition(3) if name not in IN_ORDER else spark.createDataFrame(frame)
-    )
+    rows = spark.createDataFrame(frame).repartition(3) if name not in IN_ORDER else spark.createDataFrame(frame)
     source = open_source(rows).having([*frame.columns.drop(beside)], tuple(beside))
     assert fit(name, source) == in_memory(name)
 

@@ -65,9 +65,7 @@ GROUPED = SHARES / SHARES.sum(axis=1, keepdims=True)
 LIMITS = {
     "cells, sampling": Limits(table(1.0), rows(600), SHARES, whole, least=0.5),
     "cells, noise": Limits(table(0.05), rows(600), SHARES, whole, least=0.8),
-    "cells, rows dropped, noise": Limits(
-        table(0.05, unknown="drop"), rows(600, 0.2), SHARES, whole, least=0.8
-    ),
+    "cells, rows dropped, noise": Limits(table(0.05, unknown="drop"), rows(600, 0.2), SHARES, whole, least=0.8),
     "within groups, sampling": Limits(table(1.0), rows(600), GROUPED, within, least=0.4),
     "within groups, noise": Limits(table(0.1, delta=1e-6), rows(600), GROUPED, within, least=0.8),
 }
@@ -97,9 +95,7 @@ def test_effects_miss_no_more_often_than_they_state(epsilon: float, n: int) -> N
         codes = rng.choice(10, n, p=MOSTLY.ravel())
         return (np.column_stack([codes // 5, codes % 5]),)
 
-    for fitted in fits(
-        ContingencyTable(levels=[range(2), range(5)], epsilon=epsilon), draw, n // 600 * 50 + 70
-    ):
+    for fitted in fits(ContingencyTable(levels=[range(2), range(5)], epsilon=epsilon), draw, n // 600 * 50 + 70):
         low, high = fitted.difference((0, 1), 0).confidence_interval(0.8)
         misses.append([low > truth, high < truth])
     assert wrong_rates(misses, 0.1, 0.3) == []

@@ -38,10 +38,7 @@ def of_units(n: int) -> Draw:
     """Return what draws n units of one to four rows, far from the middle of the bounds."""
     rng = np.random.default_rng(3)
     unit = np.repeat(np.arange(n), rng.integers(1, 5, n))
-    same = (
-        ENDS[:, 0] + rng.beta([8.0, 3.0], [2.0, 6.0], size=(unit.size, 2)) * (ENDS[:, 1] - ENDS[:, 0]),
-        unit,
-    )
+    same = (ENDS[:, 0] + rng.beta([8.0, 3.0], [2.0, 6.0], size=(unit.size, 2)) * (ENDS[:, 1] - ENDS[:, 0]), unit)
     return lambda rng: same
 
 

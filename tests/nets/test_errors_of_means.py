@@ -40,10 +40,7 @@ def mean(fitted: Any) -> Numbers:
 def noise(fitted: Any) -> Numbers:
     """Return the scores of means of the same rows: by the p-value, and by the noise's standard deviation."""
     return np.concatenate(
-        [
-            scores(fitted.test(EXACT_MEANS, "greater").pvalue),
-            (fitted.released_mean_ - EXACT_MEANS) / fitted.noise_std_,
-        ]
+        [scores(fitted.test(EXACT_MEANS, "greater").pvalue), (fitted.released_mean_ - EXACT_MEANS) / fitted.noise_std_]
     )
 
 
@@ -70,9 +67,7 @@ def sparse(fitted: Any) -> Numbers:
 
 
 # A quarter of the entries is missing; of the others three quarters are outside.
-OFTEN_OUTSIDE = np.where(np.arange(300) % 4 == 0, np.nan, np.where(np.arange(300) % 16 < 12, 2.0, 0.5))[
-    :, None
-]
+OFTEN_OUTSIDE = np.where(np.arange(300) % 4 == 0, np.nan, np.where(np.arange(300) % 16 < 12, 2.0, 0.5))[:, None]
 OUTSIDE = float(np.mean(OFTEN_OUTSIDE[np.isfinite(OFTEN_OUTSIDE)] > 1))
 
 
@@ -86,9 +81,7 @@ CELLS = [
     *(
         Cell(
             f"clipped mean, std public {delta:g}, {place}",
-            lambda epsilon=epsilon, delta=delta: ClippedMean(
-                bounds=BOUNDS, std=SPREADS, epsilon=epsilon, delta=delta
-            ),
+            lambda epsilon=epsilon, delta=delta: ClippedMean(bounds=BOUNDS, std=SPREADS, epsilon=epsilon, delta=delta),
             rows(400),
             lambda fitted: scores(fitted.test(MEANS, "greater", estimand="clipped").pvalue),
             500,

@@ -101,11 +101,7 @@ def together() -> list[tuple[str, Any, Any]]:
         ("answers, population", answers, 1 - 0.1 / 11, {"estimand": "population"}),
     ]
     return [
-        (
-            name,
-            fitted.confidence_interval(0.9, simultaneous=True, **more),
-            fitted.confidence_interval(each, **more),
-        )
+        (name, fitted.confidence_interval(0.9, simultaneous=True, **more), fitted.confidence_interval(each, **more))
         for name, fitted, each, more in asked
     ]
 
@@ -213,8 +209,7 @@ def test_two_groups_in_the_other_order_have_the_opposite_effect(kind: str) -> No
         rows = np.repeat([[0, 0], [0, 1], [1, 0], [1, 1]], counts, axis=0)
         table = ContingencyTable(levels=[[0, 1]] * 2, epsilon=1.0, random_state=0).fit(rows)
         one, other = (
-            np.array(tuple(getattr(table, kind)(groups, 0).confidence_interval(0.9)))
-            for groups in ((0, 1), (1, 0))
+            np.array(tuple(getattr(table, kind)(groups, 0).confidence_interval(0.9))) for groups in ((0, 1), (1, 0))
         )
         with np.errstate(divide="ignore"):
             opposite = -other[::-1] if kind in ("difference", "cohens_h") else 1 / other[::-1]
@@ -224,9 +219,7 @@ def test_two_groups_in_the_other_order_have_the_opposite_effect(kind: str) -> No
 @pytest.mark.parametrize("kind", ["difference", "risk_ratio", "odds_ratio", "cohens_h"])
 def test_an_effect_and_its_interval_are_one(kind: str) -> None:
     none, asked = (0.0 if kind in ("difference", "cohens_h") else 1.0), 0
-    for seed, counts in enumerate(
-        ([40, 60, 30, 70], [200, 100, 180, 120], [10, 200, 16, 190], [5, 9, 3, 20])
-    ):
+    for seed, counts in enumerate(([40, 60, 30, 70], [200, 100, 180, 120], [10, 200, 16, 190], [5, 9, 3, 20])):
         rows = np.repeat([[0, 0], [0, 1], [1, 0], [1, 1]], counts, axis=0)
         table = ContingencyTable(levels=[[0, 1]] * 2, epsilon=(20.0, 1.0)[seed % 2], random_state=seed)
         effect = getattr(table.fit(rows), kind)((0, 1), 1)
@@ -242,9 +235,7 @@ def test_an_effect_and_its_interval_are_one(kind: str) -> None:
 @pytest.fixture(scope="module")
 def database() -> Any:
     db = duckdb.connect()
-    db.execute(
-        "CREATE TABLE v AS SELECT range // 3 AS person, range % 9 - 4 AS x, range % 4 AS z FROM range(900)"
-    )
+    db.execute("CREATE TABLE v AS SELECT range // 3 AS person, range % 9 - 4 AS x, range % 4 AS z FROM range(900)")
     return db
 
 
@@ -272,10 +263,7 @@ def test_an_end_splits_its_level_over_every_noise_that_it_counts(database: Any) 
 def test_cells_of_a_query_share_their_level(database: Any, more: dict[str, Any]) -> None:
     sql = PrivateSQL(database, epsilon=0.5, categories={"v.z": [0, 1, 2, 3]}, random_state=0, **more)
     answer: Any = sql.query("SELECT z, COUNT(*) FROM v GROUP BY z")
-    together, each = (
-        answer.confidence_interval(0.9, simultaneous=True),
-        answer.confidence_interval(1 - 0.1 / 4),
-    )
+    together, each = (answer.confidence_interval(0.9, simultaneous=True), answer.confidence_interval(1 - 0.1 / 4))
     assert np.allclose(together.low, each.low) and np.allclose(together.high, each.high)
     assert np.all(together.high > answer.confidence_interval(0.9).high)
 

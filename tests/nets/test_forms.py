@@ -56,9 +56,7 @@ def ask_sql(text: str) -> Any:
 
     base = duckdb.connect()
     base.execute("CREATE TABLE r AS SELECT range % 3 AS g, range % 10 AS x FROM range(900)")
-    sql = PrivateSQL(
-        base, epsilon=1.0, categories={"r.g": [0, 1, 2]}, bounds={"r.x": (0, 10)}, random_state=0
-    )
+    sql = PrivateSQL(base, epsilon=1.0, categories={"r.g": [0, 1, 2]}, bounds={"r.x": (0, 10)}, random_state=0)
     return sql.query(text)
 
 
@@ -75,10 +73,7 @@ def audit_laplace() -> Any:
 
 def fit_curve(*, theory: bool = True) -> Any:
     constants = {"sampling": 1.0} if theory else None
-    terms = {
-        "sampling": lambda cell: cell["d"] / cell["n"],
-        "privacy": lambda cell: (cell["d"] / cell["n"]) ** 2,
-    }
+    terms = {"sampling": lambda cell: cell["d"] / cell["n"], "privacy": lambda cell: (cell["d"] / cell["n"]) ** 2}
     return simulation.fit_formula(study(), terms, constants=constants)
 
 
@@ -120,9 +115,7 @@ RESULTS: dict[str, Callable[[], Any]] = {
     "RankTestResult": lambda: fitted("SignedRankTest").result_,
     "CountEstimate": lambda: Histogram([0, 1], epsilon=1.0, random_state=0).release([0, 1, 1]),
     "DensityEstimate": lambda: Histogram(bins=[0, 1, 2], epsilon=1.0, random_state=0).release([0.5, 1.5]),
-    "FoundEstimate": lambda: Histogram("discover", epsilon=1.0, delta=1e-6, random_state=0).release(
-        ["a"] * 500
-    ),
+    "FoundEstimate": lambda: Histogram("discover", epsilon=1.0, delta=1e-6, random_state=0).release(["a"] * 500),
     "ProportionEstimate": lambda: RandomizedResponse(1.0, random_state=0).estimate(np.arange(100) % 2),
     "PrivateAnswer": lambda: ask_sql("SELECT COUNT(*) FROM r"),
     "PrivateTable": lambda: ask_sql("SELECT g, COUNT(*) FROM r GROUP BY g"),
@@ -146,8 +139,7 @@ RESULTS: dict[str, Callable[[], Any]] = {
     ),
     "RateTable": lambda: simulation.fit_rates(study(), {"n": -1}),
     "FormulaComparison": lambda: simulation.compare_formulas(
-        study(),
-        {name: {"all": lambda cell, k=k: cell["n"] ** -k} for name, k in (("1/n", 1.0), ("n^-2", 2.0))},
+        study(), {name: {"all": lambda cell, k=k: cell["n"] ** -k} for name, k in (("1/n", 1.0), ("n^-2", 2.0))}
     ),
     "CrossingPoint": find_crossing,
     "PrivacyBudget": charge_budget,
@@ -155,14 +147,7 @@ RESULTS: dict[str, Callable[[], Any]] = {
 }
 """Every result that is neither an estimator nor a plan."""
 
-BASES = {
-    "Printed",
-    "HasEstimates",
-    "HasResult",
-    "HypothesisTest",
-    "CellAnswers",
-    "StreamPath",
-}
+BASES = {"Printed", "HasEstimates", "HasResult", "HypothesisTest", "CellAnswers", "StreamPath"}
 
 
 def descendants(kind: type) -> Iterator[type]:
@@ -240,9 +225,7 @@ def test_every_estimator_has_every_form(name: str) -> None:
 
 def test_a_rate_that_does_not_fit_has_the_exponents_of_two_regimes() -> None:
     grid = {"n": [10, 30, 100, 300, 1000, 3000, 10_000, 30_000], "d": [1]}
-    results = simulation.Study(
-        simulation.Rademacher(), ClippedMean(clip=1.0, epsilon=0.02), grid, 300, seed=1
-    ).run()
+    results = simulation.Study(simulation.Rademacher(), ClippedMean(clip=1.0, epsilon=0.02), grid, 300, seed=1).run()
     rate = simulation.fit_rate(results, "n", theory=-1)
     frame = rate.to_frame()
     assert not rate.fits and len(frame) == 5 == len(rate.summary().rows)

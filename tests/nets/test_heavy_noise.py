@@ -16,8 +16,7 @@ from tests.nets.numbers import report
 
 
 @pytest.mark.parametrize(
-    ("epsilon", "few", "draws"),
-    [(0.0005, 0, 1), (0.05, 0, 1), (1e6, 0, 1), (0.05, 200, 1), (0.5, 24, 15), (1e6, 5, 1)],
+    ("epsilon", "few", "draws"), [(0.0005, 0, 1), (0.05, 0, 1), (1e6, 0, 1), (0.05, 200, 1), (0.5, 24, 15), (1e6, 5, 1)]
 )
 @pytest.mark.parametrize("name", CASES)
 def test_every_question_has_an_answer(

@@ -19,17 +19,7 @@ from dpstats.ranks import MannWhitneyTest
 from dpstats.statistic import PrivateStatistic
 from dpstats.tables import ContingencyTable
 from tests.nets.test_forms import ask_sql
-from tests.nets.test_one_way_out import (
-    EXTRA,
-    FITTED,
-    IN_STEPS,
-    LABELS,
-    NO_INTERVALS,
-    ONE_LEVEL,
-    RNG,
-    X,
-    fitted,
-)
+from tests.nets.test_one_way_out import EXTRA, FITTED, IN_STEPS, LABELS, NO_INTERVALS, ONE_LEVEL, RNG, X, fitted
 
 OPTIONS: dict[str, list[dict[str, Any]]] = {
     "ClippedMean": [{"estimand": "clipped"}],
@@ -43,11 +33,7 @@ OPTIONS: dict[str, list[dict[str, Any]]] = {
     "PrivateDistribution": [{"q": 0.5}, {"q": [0.3, 0.6]}],
     "ContingencyTable": [{"axis": 0}, {"axis": 1}, {"axis": (0, 1)}],
     "PrivateSurvival": [{"t": 2.0}, {"group": 1}, {"t": [1.0, 3.0], "group": 0}],
-    **{
-        name: [{"coefficient": 0}, {"coefficient": ["x1", "x0"]}]
-        for name in FITTED
-        if name.endswith("Regression")
-    },
+    **{name: [{"coefficient": 0}, {"coefficient": ["x1", "x0"]}] for name in FITTED if name.endswith("Regression")},
 }
 """The values of the options of every estimator that has some."""
 
@@ -56,11 +42,7 @@ ROOM = 5e-4  # limits are found by search
 
 
 def known_standard_deviation(**options: Any) -> Estimates:
-    return (
-        ClippedMean(bounds=(-4, 4), std=1.0, random_state=0, **options)
-        .fit(X)
-        .estimates(estimand="population")
-    )
+    return ClippedMean(bounds=(-4, 4), std=1.0, random_state=0, **options).fit(X).estimates(estimand="population")
 
 
 @cache
@@ -117,27 +99,16 @@ MORE: dict[str, Callable[[], Estimates]] = {
         Histogram([0, 1], epsilon=1.0, delta=0.1, random_state=0).release([0, 1, 1] * 50).estimates()
     ),
     "responses": lambda: (
-        RandomizedResponse(1.0, random_state=0)
-        .estimate(np.random.default_rng(0).integers(2, size=500))
-        .estimates()
+        RandomizedResponse(1.0, random_state=0).estimate(np.random.default_rng(0).integers(2, size=500)).estimates()
     ),
-    "counts, Laplace": lambda: (
-        Histogram([0, 1], epsilon=1.0, random_state=0).release([0, 1, 1] * 50).estimates()
-    ),
+    "counts, Laplace": lambda: Histogram([0, 1], epsilon=1.0, random_state=0).release([0, 1, 1] * 50).estimates(),
     "SQL counts": lambda: ask_sql("SELECT g, COUNT(*) FROM r GROUP BY g").estimates(),
     "SQL means": lambda: ask_sql("SELECT g, COUNT(*), AVG(x) FROM r GROUP BY g").estimates(),
     "distance from a null mean": lambda: fitted("RowDistanceTest").estimate_distance(n_simulations=99),
 }
 """Estimates beside those of `estimates`: comparisons, predictions, answers."""
 
-JUMPS = {
-    *IN_STEPS,
-    "counts, Laplace",
-    "SQL counts",
-    "SQL means",
-    "median survival",
-    "distance from a null mean",
-}
+JUMPS = {*IN_STEPS, "counts, Laplace", "SQL counts", "SQL means", "median survival", "distance from a null mean"}
 """Their p-values jump at the limits: none at a limit is below the error probability."""
 
 OUTWARD = {"difference of proportions", "risk ratio", "odds ratio", "Cohen's h"}

@@ -34,10 +34,7 @@ CENTERED: dict[str, tuple[Any, str]] = {
         "the center of the bounds (1, 2, 3)",
     ),
     "no std": (ClippedMean(bounds=(-3, 7), std=None, **SEED), "the center of the bounds (2)"),
-    "a ball": (
-        ClippedMean(clip=4.0, center=1.0, clip_norm="l2", delta=1e-6, **SEED),
-        "the center of the ball (1)",
-    ),
+    "a ball": (ClippedMean(clip=4.0, center=1.0, clip_norm="l2", delta=1e-6, **SEED), "the center of the ball (1)"),
     "variance": (PrivateVariance(bounds=(-3, 7), **SEED), "the center of the bounds (2)"),
     "adaptive": (AdaptiveMean(bound=10.0, std=1.0, **SEED), "the center of each stage"),
     "sparse": (SparseMean(n_nonzero=2, clip=6.0, std=1.0, split=True, **SEED), "count as 0."),
@@ -92,12 +89,7 @@ def test_quantiles_of_groups_without_missing_rows_say_so() -> None:
     made = GroupQuantiles(groups=["a", "b"], bounds=(-3, 7), epsilon=20.0, missing="drop", **SEED)
     fitted = made.fit(HOLES[:, 0], LABELS)
     between = fitted.difference("a", "b").confidence_interval().estimand
-    for text in (
-        fitted.estimand_,
-        fitted.confidence_interval().estimand,
-        between,
-        one_line(fitted.summary()),
-    ):
+    for text in (fitted.estimand_, fitted.confidence_interval().estimand, between, one_line(fitted.summary())):
         assert about_missing("drop") in text
     complete = clone(made).set_params(missing="error").fit(X[:, 0], LABELS)
     assert "issing" not in complete.estimand_ and "issing" not in str(complete.summary())
@@ -114,9 +106,7 @@ def test_identity_tests_with_missing_rows_say_so(name: str) -> None:
 @pytest.mark.parametrize("name", TESTS)
 def test_identity_tests_without_missing_rows_say_so(name: str) -> None:
     fitted = clone(TESTS[name]).set_params(missing="drop").fit(HOLES)
-    assert fitted.result_.missing == about_missing("drop") and about_missing("drop") in one_line(
-        fitted.summary()
-    )
+    assert fitted.result_.missing == about_missing("drop") and about_missing("drop") in one_line(fitted.summary())
     assert about_missing("drop") in fitted.distance_interval(n_simulations=20).estimand
 
 

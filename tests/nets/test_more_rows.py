@@ -43,11 +43,7 @@ def test_noise_and_errors_shrink_as_they_should(name: str) -> None:
     epsilon = EPSILON.get(name, 1.0)
     one, private, more = (
         of_variances(found)
-        for found in (
-            fit(name, epsilon=epsilon),
-            fit(name, epsilon=4 * epsilon),
-            fit(name, epsilon=epsilon, times=4),
-        )
+        for found in (fit(name, epsilon=epsilon), fit(name, epsilon=4 * epsilon), fit(name, epsilon=epsilon, times=4))
     )
     for place, numbers in one.items():
         if place.endswith(("noise_std_", "noise_scale_", "noise_std")):
@@ -56,9 +52,7 @@ def test_noise_and_errors_shrink_as_they_should(name: str) -> None:
             assert np.all(private[place][noisy] < 0.52 * numbers[noisy]), place
             wanted = LAWS.get(place, TABLES.get(name, IN_PARTS.get(name, OF_MEANS)))
             ratio = more[place][noisy] / numbers[noisy]
-            assert ratio == pytest.approx(
-                np.full(ratio.shape, wanted), rel=0.4 if name in OWN_BALL else 0.2
-            ), place
+            assert ratio == pytest.approx(np.full(ratio.shape, wanted), rel=0.4 if name in OWN_BALL else 0.2), place
     if "estimates.error" in one and name not in OWN_BALL:
         error = one["estimates.error"]
         known = ~np.isnan(error)

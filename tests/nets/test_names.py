@@ -46,9 +46,7 @@ def fitted(name: str, place: int) -> list[float]:
     given = {**call.given, **{key: renamed(call.given[key], words) for key in OF_LEVELS if key in call.given}}
     rows = ROWS_OF[call.then]
     labelled = [
-        np.array(words, object)[one]
-        if one is LABELS or one is PAIRED or set(np.ravel(one)) <= {0, 1}
-        else one
+        np.array(words, object)[one] if one is LABELS or one is PAIRED or set(np.ravel(one)) <= {0, 1} else one
         for one in rows[-1:]
     ]
     return numbers(call.made(**given).fit(*rows[:-1], *labelled))

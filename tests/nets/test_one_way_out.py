@@ -27,13 +27,7 @@ from dpstats.inference import HasEstimates
 from dpstats.means import AdaptiveMean, ClippedMean, CompleteCases, PrivateVariance, SparseMean
 from dpstats.quantiles import PrivateDistribution, PrivateMedian, PrivateQuantile
 from dpstats.queries import MarginalMWEM, WorkloadAnswers
-from dpstats.ranks import (
-    GoodnessOfFitTest,
-    KolmogorovSmirnovTest,
-    KruskalWallisTest,
-    MannWhitneyTest,
-    SignedRankTest,
-)
+from dpstats.ranks import GoodnessOfFitTest, KolmogorovSmirnovTest, KruskalWallisTest, MannWhitneyTest, SignedRankTest
 from dpstats.regression import (
     PrivateCountRegression,
     PrivateGammaRegression,
@@ -74,23 +68,15 @@ FITTED: dict[str, Callable[[], Any]] = {
     "GroupQuantiles": lambda: GroupQuantiles(
         groups=[0, 1, 2], bounds=(-4, 4), confidence_level=0.9, random_state=0
     ).fit(X[:, 0], LABELS),
-    "MeanPerRow": lambda: MeanPerRow(bounds=(-4, 4), max_rows=3, random_state=0).fit(
-        X, LABELS % 2 + np.arange(3000)
-    ),
+    "MeanPerRow": lambda: MeanPerRow(bounds=(-4, 4), max_rows=3, random_state=0).fit(X, LABELS % 2 + np.arange(3000)),
     "PrivateLinearRegression": lambda: PrivateLinearRegression(y_bounds=(-6, 6), **DESIGN).fit(X, Y),
     "PrivateLogisticRegression": lambda: PrivateLogisticRegression(**DESIGN).fit(X, Y > 0),
     "PrivateCountRegression": lambda: PrivateCountRegression(y_bounds=(0, 50), **DESIGN).fit(
         X, np.floor(np.exp(Y / 2))
     ),
-    "PrivateGammaRegression": lambda: PrivateGammaRegression(y_bounds=(0, 50), **DESIGN).fit(
-        X, np.exp(Y / 2)
-    ),
-    "SufficientStatisticsRegression": lambda: SufficientStatisticsRegression(y_bounds=(-6, 6), **DESIGN).fit(
-        X, Y
-    ),
-    "FunctionalMechanismRegression": lambda: FunctionalMechanismRegression(y_bounds=(-6, 6), **DESIGN).fit(
-        X, Y
-    ),
+    "PrivateGammaRegression": lambda: PrivateGammaRegression(y_bounds=(0, 50), **DESIGN).fit(X, np.exp(Y / 2)),
+    "SufficientStatisticsRegression": lambda: SufficientStatisticsRegression(y_bounds=(-6, 6), **DESIGN).fit(X, Y),
+    "FunctionalMechanismRegression": lambda: FunctionalMechanismRegression(y_bounds=(-6, 6), **DESIGN).fit(X, Y),
     "PrivateProportion": lambda: PrivateProportion(random_state=0).fit(Y > 0),
     "ContingencyTable": lambda: ContingencyTable(levels=[[0, 1, 2], [False, True]], random_state=0).fit(
         np.column_stack([LABELS, Y > 0])
@@ -105,9 +91,9 @@ FITTED: dict[str, Callable[[], Any]] = {
         domain={"label": [0, 1, 2], "high": [False, True]}, workload=1, random_state=0
     ).fit(np.column_stack([LABELS, Y > 0])),
     "PrivateDistribution": lambda: PrivateDistribution(bounds=(-4, 4), random_state=0).fit(X[:, 0]),
-    "PrivateQuantile": lambda: PrivateQuantile(
-        [0.25, 0.5], bounds=(-4, 4), confidence_level=0.9, random_state=0
-    ).fit(X[:, 0]),
+    "PrivateQuantile": lambda: PrivateQuantile([0.25, 0.5], bounds=(-4, 4), confidence_level=0.9, random_state=0).fit(
+        X[:, 0]
+    ),
     "PrivateMedian": lambda: PrivateMedian(bounds=(-4, 4), confidence_level=0.9, random_state=0).fit(X[:, 0]),
     "PrivateSurvival": lambda: PrivateSurvival(horizon=4.0, bins=8, groups=[0, 1, 2], random_state=0).fit(
         RNG.exponential(5.0, 3000), np.ones(3000), LABELS
@@ -187,21 +173,13 @@ TESTS: dict[str, Callable[[], Any]] = {
     "KruskalWallisTest": lambda: KruskalWallisTest(groups=[0, 1, 2], n_simulations=99, random_state=0).fit(
         X[:, 0], LABELS
     ),
-    "KolmogorovSmirnovTest": lambda: KolmogorovSmirnovTest(
-        groups=[0, 1], n_simulations=99, random_state=0
-    ).fit(X[:, 0], LABELS % 2),
-    "GoodnessOfFitTest": lambda: GoodnessOfFitTest(distribution="norm", n_simulations=99, random_state=0).fit(
-        X[:, 0]
+    "KolmogorovSmirnovTest": lambda: KolmogorovSmirnovTest(groups=[0, 1], n_simulations=99, random_state=0).fit(
+        X[:, 0], LABELS % 2
     ),
+    "GoodnessOfFitTest": lambda: GoodnessOfFitTest(distribution="norm", n_simulations=99, random_state=0).fit(X[:, 0]),
     **{
         kind.__name__: lambda kind=kind: kind(n_calibration=99, random_state=0).fit(X[:50])
-        for kind in (
-            FilteringTest,
-            LipschitzExtensionTest,
-            RowDistanceTest,
-            SpatialSignTest,
-            StagedInnerProductTest,
-        )
+        for kind in (FilteringTest, LipschitzExtensionTest, RowDistanceTest, SpatialSignTest, StagedInnerProductTest)
     },
 }
 
@@ -211,9 +189,7 @@ OTHERS: dict[str, Callable[[], Any]] = {
     "LogRankTest": lambda: LogRankTest(groups=[0, 1, 2], horizon=4.0, random_state=0).fit(
         RNG.exponential(5.0, 3000), np.ones(3000), LABELS
     ),
-    "OnlineMultiplicativeWeights": lambda: OnlineMultiplicativeWeights(n_queries=5, random_state=0).fit(
-        COUNTS
-    ),
+    "OnlineMultiplicativeWeights": lambda: OnlineMultiplicativeWeights(n_queries=5, random_state=0).fit(COUNTS),
 }
 """The estimators that have neither estimates with intervals nor one test."""
 
@@ -273,9 +249,7 @@ def test_every_plan_has_every_form(name: str) -> None:
     plan = fitted(name).plan_
     frame, said = plan.to_frame(), json.loads(json.dumps(plan.to_dict()))
     words = [index.split(": ") for index in frame.index]
-    names = [
-        ": ".join(row[i:j]) for row in words for i in range(len(row)) for j in range(i + 1, len(row) + 1)
-    ]
+    names = [": ".join(row[i:j]) for row in words for i in range(len(row)) for j in range(i + 1, len(row) + 1)]
     assert all(stage.name in names for stage in plan.stages)
     assert {stage["name"] for stage in said["stages"] + said["selections"]} <= set(names)
     assert said["privacy"]["epsilon"] == plan.guarantee.epsilon == frame.attrs["privacy"]["epsilon"]
@@ -285,9 +259,7 @@ def test_every_plan_has_every_form(name: str) -> None:
 
 
 def test_everything_public_with_a_summary_is_shown_in_notebooks() -> None:
-    shown = [
-        thing for thing in public_classes() if hasattr(thing, "summary") or thing.__name__.endswith("Plan")
-    ]
+    shown = [thing for thing in public_classes() if hasattr(thing, "summary") or thing.__name__.endswith("Plan")]
     assert len(shown) > 50
     assert [thing.__name__ for thing in shown if not hasattr(thing, "_repr_html_")] == []
 
@@ -340,10 +312,7 @@ def test_signatures_are_one(name: str) -> None:
         "confidence_interval": interval,
         "test": ["value", "alternative", "simultaneous"],
         "plot": ["ax", "confidence_level", "style"],
-        **{
-            name: ["confidence_level"]
-            for name in ("to_frame", "to_dict", "to_latex", "to_markdown", "summary")
-        },
+        **{name: ["confidence_level"] for name in ("to_frame", "to_dict", "to_latex", "to_markdown", "summary")},
     }
     for method, expected in asked.items():
         given = inspect.signature(getattr(kind, method)).parameters
@@ -437,18 +406,12 @@ def test_a_methods_section_states_the_facts_of_the_fit(name: str) -> None:
         *([f"The null hypothesis is: {model.result_.null}."] if name in TESTS else []),
     ):
         assert fact.lower() in text.lower(), fact
-    assert (
-        text.endswith("The guarantee is of this release alone.")
-        and "\n" not in text
-        and "entropy" not in text
-    )
+    assert text.endswith("The guarantee is of this release alone.") and "\n" not in text and "entropy" not in text
 
 
 def test_the_page_on_results_says_how_intervals_cover_together() -> None:
     page = Path(__file__).resolve().parents[2] / "docs" / "reading-results.md"
-    rows = [
-        line.split("|") for line in page.read_text(encoding="utf-8").splitlines() if line.startswith("| ")
-    ]
+    rows = [line.split("|") for line in page.read_text(encoding="utf-8").splitlines() if line.startswith("| ")]
     stated = {row[1].strip(): row[2] for row in rows}
     for name in FITTED:
         found = fitted(name).estimates()

@@ -71,9 +71,7 @@ def _csv(rows: pd.DataFrame, folder: Path) -> str:
 
 def _parquet(rows: pd.DataFrame, folder: Path) -> str:
     pytest.importorskip("pyarrow")
-    pl.from_pandas(rows, schema_overrides={"g": pl.String, "h": pl.String}).write_parquet(
-        folder / "rows.parquet"
-    )
+    pl.from_pandas(rows, schema_overrides={"g": pl.String, "h": pl.String}).write_parquet(folder / "rows.parquet")
     return str(folder / "rows.parquet")
 
 
@@ -105,12 +103,7 @@ CONTAINERS: dict[str, Callable[[pd.DataFrame, Path], Any]] = {
 
 READ = ("mean of observed rows", "variance, Gaussian", "groups, Gaussian", "units", "table, Gaussian")
 # A container is read by a class, whatever its plan: each class once in every container, and all plans of one.
-CASES = [
-    (name, container)
-    for name in ESTIMATORS
-    for container in CONTAINERS
-    if container == "pandas" or name in READ
-]
+CASES = [(name, container) for name in ESTIMATORS for container in CONTAINERS if container == "pandas" or name in READ]
 
 
 def shapes(value: Any) -> Any:
@@ -155,9 +148,7 @@ def public_facts(estimator: Callable[..., Any], data: Any, ledger: Path | None) 
 
 
 @pytest.mark.parametrize(("name", "container"), CASES)
-def test_what_is_public_does_not_depend_on_the_number_of_rows(
-    name: str, container: str, tmp_path: Path
-) -> None:
+def test_what_is_public_does_not_depend_on_the_number_of_rows(name: str, container: str, tmp_path: Path) -> None:
     found = []
     for n in SIZES:
         folder = tmp_path / str(n)
@@ -169,9 +160,7 @@ def test_what_is_public_does_not_depend_on_the_number_of_rows(
     for other in found[1:]:
         for fact, value in found[0].items():
             assert other[fact] == value, fact
-    assert "1000" not in found[-1]["printed"].replace("group of 1000 rows", "").replace(
-        "each of 1000 units", ""
-    )
+    assert "1000" not in found[-1]["printed"].replace("group of 1000 rows", "").replace("each of 1000 units", "")
 
 
 def _one_csv(rows: pd.DataFrame, folder: Path) -> str:
@@ -268,10 +257,7 @@ QUERIES: list[tuple[dict[str, Any], list[str]]] = [
             "SELECT g, MEDIAN(x) FROM t GROUP BY g",
         ],
     ),
-    (
-        {"delta": 1e-6, "interval": False},
-        ["SELECT COUNT(*), SUM(a.x) FROM t AS a LEFT JOIN t AS b ON a.u = b.u"],
-    ),
+    ({"delta": 1e-6, "interval": False}, ["SELECT COUNT(*), SUM(a.x) FROM t AS a LEFT JOIN t AS b ON a.u = b.u"]),
     (
         {"unit": "u"},
         [
@@ -282,11 +268,7 @@ QUERIES: list[tuple[dict[str, Any], list[str]]] = [
     ),
 ]
 """Queries by the options of their session: one session answers them one after the other."""
-REFUSED = (
-    "SELECT u, COUNT(*) FROM t GROUP BY u",
-    "SELECT SUM(u) FROM t",
-    "SELECT MAX(x) FROM t",
-)
+REFUSED = ("SELECT u, COUNT(*) FROM t GROUP BY u", "SELECT SUM(u) FROM t", "SELECT MAX(x) FROM t")
 
 
 def _database(rows: pd.DataFrame, folder: Path) -> Any:
@@ -364,9 +346,7 @@ def test_counts_of_any_number_of_rows(n: int) -> None:
     assert made.counts.shape == (2,) and abs(made.counts.sum() - n) < 30
     count = Count(1.0, neighbors="add_or_remove", random_state=0).release((rows["x"] < 2).tolist())
     assert abs(count.counts[0] - n) < 30
-    bins = Histogram(bins=[0.0, 0.5, 1.0], epsilon=1.0, neighbors="add_or_remove", random_state=0).release(
-        rows["x"]
-    )
+    bins = Histogram(bins=[0.0, 0.5, 1.0], epsilon=1.0, neighbors="add_or_remove", random_state=0).release(rows["x"])
     assert bins.n_rows is None
 
 
@@ -434,7 +414,4 @@ def test_both_guarantees_are_printed() -> None:
     fit = ClippedMean(bounds=(0, 1), delta=1e-6, **ADDED, random_state=0).fit(np.zeros((9, 60)))
     for text in (str(fit.summary()), fit.privacy_.explain(), fit.plan_.explain()):
         words = " ".join(text.split())
-        assert (
-            "one row added or removed" in words
-            and "(epsilon = 2, delta = 3.71828e-06), one row replaced" in words
-        )
+        assert "one row added or removed" in words and "(epsilon = 2, delta = 3.71828e-06), one row replaced" in words

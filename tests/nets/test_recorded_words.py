@@ -56,9 +56,7 @@ ELSEWHERE = {
 def public_functions() -> dict[str, Any]:
     """Return everything public that is called, but for classes of results, plans and queries."""
     return {
-        name: thing
-        for module, name, thing in list_public()
-        if module not in ELSEWHERE and inspect.isfunction(thing)
+        name: thing for module, name, thing in list_public() if module not in ELSEWHERE and inspect.isfunction(thing)
     }
 
 

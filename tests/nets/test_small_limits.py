@@ -38,9 +38,7 @@ FAST: dict[str, Any] = {"n_calibration": 99, "cache_dir": None}
 def sql(**more: Any) -> Any:
     """Return the answer to a query with two cells."""
     rows = tuple((label,) for label in LABELS.tolist())
-    made = PrivateSQL(
-        connected((("r", "g VARCHAR", rows),)), epsilon=1.0, categories={"r.g": ["a", "b"]}, **more
-    )
+    made = PrivateSQL(connected((("r", "g VARCHAR", rows),)), epsilon=1.0, categories={"r.g": ["a", "b"]}, **more)
     return made.query("SELECT COUNT(*) FROM r WHERE g IN ('a', 'b') GROUP BY g").values
 
 
@@ -57,11 +55,7 @@ def compared(**more: Any) -> Any:
 
 # The place of a limit, a release that reaches it, and values of which the first is too small and the second is not.
 REFUSED: dict[str, tuple[Callable[..., Any], int, int]] = {
-    "lattice.base._MAX_SUM": (
-        lambda **more: ClippedMean(bounds=(-2, 2), **more).fit(X).mean_,
-        1 << 10,
-        1 << 60,
-    ),
+    "lattice.base._MAX_SUM": (lambda **more: ClippedMean(bounds=(-2, 2), **more).fit(X).mean_, 1 << 10, 1 << 60),
     "tables.contingency._MOST_CELLS": (
         lambda **more: ContingencyTable(levels=[[0, 1]] * 3, epsilon=1.0, **more).fit(ROWS).counts_,
         7,
@@ -73,30 +67,20 @@ REFUSED: dict[str, tuple[Callable[..., Any], int, int]] = {
         9,
     ),
     "ranks.rank_tests._MOST_ROWS": (
-        lambda **more: (
-            MannWhitneyTest(groups=["a", "b"], sizes=[20, 20], **more).fit(X[:, 0], LABELS).pvalue_
-        ),
+        lambda **more: MannWhitneyTest(groups=["a", "b"], sizes=[20, 20], **more).fit(X[:, 0], LABELS).pvalue_,
         39,
         40,
     ),
-    "identity.calibration.LARGEST_N": (
-        lambda **more: SpatialSignTest(**FAST, **more).fit(X).statistic_,
-        39,
-        40,
-    ),
+    "identity.calibration.LARGEST_N": (lambda **more: SpatialSignTest(**FAST, **more).fit(X).statistic_, 39, 40),
     "survival.table_plan.MOST_CELLS": (survived, 5, 10_000),
     "survival.cells.MOST_ROWS": (compared, 39, 40),
     "queries.mwem.FULL_TABLE": (
-        lambda **more: (
-            MarginalMWEM(domain=DOMAIN, workload=1, epsilon=1.0, **more).fit(ROWS).synthetic_.probabilities
-        ),
+        lambda **more: MarginalMWEM(domain=DOMAIN, workload=1, epsilon=1.0, **more).fit(ROWS).synthetic_.probabilities,
         7,
         8,
     ),
     "textbook.error_bounds.MOST_DATABASES": (
-        lambda **more: (
-            SmallDB(queries=np.eye(3), n_rows=3, epsilon=2.0, **more).fit(np.array([20, 15, 5])).synthetic_
-        ),
+        lambda **more: SmallDB(queries=np.eye(3), n_rows=3, epsilon=2.0, **more).fit(np.array([20, 15, 5])).synthetic_,
         9,
         10,
     ),
@@ -105,9 +89,7 @@ REFUSED: dict[str, tuple[Callable[..., Any], int, int]] = {
 
 
 @pytest.mark.parametrize("name", REFUSED)
-def test_what_is_beyond_a_limit_is_refused_and_not_charged(
-    name: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_is_beyond_a_limit_is_refused_and_not_charged(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     place, _, constant = name.rpartition(".")
     module = importlib.import_module(f"dpstats.{place}")
     release, too_small, enough = REFUSED[name]
@@ -123,7 +105,7 @@ def test_what_is_beyond_a_limit_is_refused_and_not_charged(
 
 # Limits beyond which the same is computed in another way.
 ANOTHER_WAY: dict[str, Callable[[], Any]] = {
-    "identity.lipschitz_extensions._MAX_INTEGER": lambda: l1_extension(np.array([9, -3, 14, 0, 7]), 40, 20),
+    "identity.lipschitz_extensions._MAX_INTEGER": lambda: l1_extension(np.array([9, -3, 14, 0, 7]), 40, 20)
 }
 
 

@@ -43,9 +43,7 @@ def check(summary: Any, frame: Any, least: int) -> None:
     rows = list(summary.rows)[len(summary.rows) - len(frame) :]
     for column, words in HEADS.items():
         places = [
-            i
-            for i, head in enumerate(summary.columns)
-            if any(head.endswith(w) or head.startswith(w) for w in words)
+            i for i, head in enumerate(summary.columns) if any(head.endswith(w) or head.startswith(w) for w in words)
         ]
         if column in frame and places:
             for row, number in zip(rows, frame[column], strict=True):

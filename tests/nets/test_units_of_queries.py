@@ -18,10 +18,7 @@ QUERIES: dict[str, tuple[str, dict[str, Any]]] = {
     "mean": ("SELECT g, AVG(x) AS one FROM r GROUP BY g", {}),
     "several": ("SELECT g, COUNT(*) AS none, AVG(x) AS one, SUM(x) AS one_more FROM r GROUP BY g", {}),
     "spreads": ("SELECT g, STDDEV(x) AS one, VAR_POP(x) AS two FROM r GROUP BY g", {}),
-    "Gaussian": (
-        "SELECT SUM(x) AS one, AVG(x) AS one_more, STDDEV_POP(x) AS one_again FROM r",
-        {"delta": 1e-3},
-    ),
+    "Gaussian": ("SELECT SUM(x) AS one, AVG(x) AS one_more, STDDEV_POP(x) AS one_again FROM r", {"delta": 1e-3}),
     "quantiles": ("SELECT MEDIAN(x) AS one, QUANTILE_CONT(x, 0.9) AS one_more FROM r", {}),
     "of people": ("SELECT g, SUM(x) AS one, COUNT(*) AS none FROM r GROUP BY g", {"unit": "u"}),
     "spread of people": ("SELECT STDDEV(x) AS one, AVG(x) AS one_more FROM r", {"unit": "u"}),

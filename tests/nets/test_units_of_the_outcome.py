@@ -11,11 +11,7 @@ from dpstats.groups import GroupMeans
 from dpstats.groups.comparisons import draw
 from dpstats.lattice.products import above_diagonal
 from dpstats.means.ratio import TOTALS
-from dpstats.regression import (
-    PrivateLinearRegression,
-    PrivateLogisticRegression,
-    SufficientStatisticsRegression,
-)
+from dpstats.regression import PrivateLinearRegression, PrivateLogisticRegression, SufficientStatisticsRegression
 from dpstats.regression.linear_path import STAGE
 from dpstats.regression.rows import MOMENTS
 from dpstats.release.session import Session
@@ -95,9 +91,7 @@ def test_a_simulated_null_has_the_noise_that_a_session_draws(delta: float) -> No
 
 
 # Beside least squares, where noise is next to nothing.
-@pytest.mark.parametrize(
-    ("kind", "epsilon"), [*((kind, 1e4) for kind in KINDS), (PrivateLinearRegression, 10.0)]
-)
+@pytest.mark.parametrize(("kind", "epsilon"), [*((kind, 1e4) for kind in KINDS), (PrivateLinearRegression, 10.0)])
 def test_standard_errors_are_never_below_those_of_least_squares(kind: Any, epsilon: float) -> None:
     # Residuals are normal: nothing that is unbiased is more precise (Gauss and Markov).
     more = {"cov_type": "nonrobust"} if kind is PrivateLinearRegression else {}

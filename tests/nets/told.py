@@ -35,7 +35,7 @@ SAYS = ("notes", "facts")
 
 UNASKED = {
     # Times, and what scikit-learn has.
-    *("budget", "random_state", "seconds", "time", "versions", "feature_names_in_"),
+    *("budget", "random_state", "seconds", "time", "versions", "feature_names_in_")
 }
 """Public names that are not asked."""
 
@@ -94,9 +94,7 @@ def is_ours(kind: type) -> bool:
 @cache
 def names_of(kind: type) -> frozenset[str]:
     """Return the public names that a class of the package defines."""
-    return frozenset(
-        name for one in kind.__mro__ if is_ours(one) for name in vars(one) if not name.startswith("_")
-    )
+    return frozenset(name for one in kind.__mro__ if is_ours(one) for name in vars(one) if not name.startswith("_"))
 
 
 def of_object(place: str, thing: Any, deep: int) -> Iterator[Said]:
@@ -140,10 +138,7 @@ def tell(thing: Any, place: str = "", deep: int = DEEP) -> Iterator[Said]:
         yield place, str(thing.shape)
         if thing.size > MANY and thing.dtype.kind in "biuf":
             seen = np.arcsinh(1e6 * thing[np.isfinite(thing)].astype(float))
-            yield from (
-                (place, float(total))
-                for total in (seen.size, seen.sum(), seen @ np.cos(np.arange(seen.size)))
-            )
+            yield from ((place, float(total)) for total in (seen.size, seen.sum(), seen @ np.cos(np.arange(seen.size))))
             return
         if thing.dtype.kind in "biuf":
             for number in thing.ravel().tolist():

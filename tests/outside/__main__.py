@@ -38,13 +38,7 @@ def run() -> int:
     ]
     found = 0
     for net, words in NETS.items():
-        command = [
-            sys.executable,
-            "-m",
-            f"tests.outside.{net}",
-            "--minutes",
-            f"{options.minutes / len(NETS):g}",
-        ]
+        command = [sys.executable, "-m", f"tests.outside.{net}", "--minutes", f"{options.minutes / len(NETS):g}"]
         seeded = os.environ | {VARIABLE: str(options.seed)}
         done = subprocess.run(command, capture_output=True, text=True, env=seeded)
         print(f"{net}\n{done.stdout}{done.stderr[-2000:]}", flush=True)

@@ -57,9 +57,7 @@ def test_charges_fit_exactly_when_their_decimals_do(charges, total):
     assert Fraction(repr(budget.remaining.epsilon)) == Fraction(total - spent, 10**6)
 
 
-@pytest.mark.parametrize(
-    "asked", [PrivacyGuarantee(0.5001), PrivacyGuarantee(0.1, 2e-6), PrivacyGuarantee(9, 0.5)]
-)
+@pytest.mark.parametrize("asked", [PrivacyGuarantee(0.5001), PrivacyGuarantee(0.1, 2e-6), PrivacyGuarantee(9, 0.5)])
 def test_a_refusal_charges_nothing(asked):
     budget = PrivacyBudget(1.0, 2e-6)
     budget.charge(PrivacyGuarantee(0.5, 1e-6), label="first")
@@ -258,14 +256,7 @@ def test_a_budget_and_a_guarantee_have_a_table_and_html() -> None:
     budget = PrivacyBudget(1.0, 1e-6)
     budget.charge(PrivacyGuarantee(0.25), label="mean <age>")
     text, page = str(budget.summary()), budget._repr_html_()
-    for part in (
-        "Privacy budget",
-        "mean <age>",
-        "0.25",
-        "Spent:",
-        "basic",
-        "(epsilon = 0.75, delta = 1e-06)",
-    ):
+    for part in ("Privacy budget", "mean <age>", "0.25", "Spent:", "basic", "(epsilon = 0.75, delta = 1e-06)"):
         assert part in text
     assert "mean &lt;age&gt;" in page and "mean <age>" not in page and "<table" in page
     guarantee = PrivacyGuarantee(1.0, 1e-6)._repr_html_()

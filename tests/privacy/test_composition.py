@@ -106,14 +106,7 @@ def test_corollary_3_21(slack, k):
         assert optimal_composition_delta(share, k, target) <= slack
 
 
-@pytest.mark.parametrize(
-    "slack",
-    [
-        0.7,
-        0.9,
-        0.999999,
-    ],
-)
+@pytest.mark.parametrize("slack", [0.7, 0.9, 0.999999])
 def test_corollary_3_21_at_large_slacks(slack):
     # k e (exp(e) - 1) is below half of the target only where the slack is not near 1: refused there.
     refused = 0
@@ -188,16 +181,7 @@ def test_optimal_epsilon_at_known_points(k, epsilon, expected):
 
 GRID = [
     (epsilon, k, share, delta)
-    for epsilon, k in [
-        (1.7, 1),
-        (0.5, 2),
-        (3.0, 7),
-        (0.1, 30),
-        (0.1, 301),
-        (2.0, 300),
-        (0.01, 3000),
-        (0.3, 3000),
-    ]
+    for epsilon, k in [(1.7, 1), (0.5, 2), (3.0, 7), (0.1, 30), (0.1, 301), (2.0, 300), (0.01, 3000), (0.3, 3000)]
     for share in (0.0, 0.013, 0.11, 0.4142, 0.83)  # between grid points but for the first
     for delta in (0.0, 1e-9, 1e-4)
 ]
@@ -234,8 +218,7 @@ def test_the_printed_grid_form_agrees(epsilon, k):
         with mpmath.workdps(60 + k // 2):
             odds = mpmath.exp(mpmath.mpf(epsilon))
             printed = sum(
-                mpmath.binomial(k, term) * (odds ** (k - term) - odds ** (k - 2 * i + term))
-                for term in range(i)
+                mpmath.binomial(k, term) * (odds ** (k - term) - odds ** (k - 2 * i + term)) for term in range(i)
             )
             printed = printed / (1 + odds) ** k
         value = optimal_composition_delta(epsilon, k, (k - 2 * i) * epsilon)
@@ -272,9 +255,7 @@ def test_optimal_composition_round_trips(epsilon, k, delta):
         # One part in 1e10 less epsilon is one delta too many: nothing is given away.
         assert optimal_composition_delta(epsilon, k, total * (1 - 1e-10) - 1e-13, delta) > target
         if k <= 500 and target >= 1e-30:
-            assert optimal_delta(epsilon, k, total, delta, digits=80) <= mpmath.mpf(target) * (
-                1 + mpmath.mpf(1e-13)
-            )
+            assert optimal_delta(epsilon, k, total, delta, digits=80) <= mpmath.mpf(target) * (1 + mpmath.mpf(1e-13))
 
 
 def test_a_million_copies():
@@ -349,9 +330,7 @@ def chain(epsilon, delta, size):
 def test_group_privacy_against_the_worst_chain(epsilon, delta):
     for size in (1, 2, 3, 5):
         group = group_privacy(PrivacyGuarantee(epsilon, delta), size)
-        assert (
-            Fraction(math.nextafter(group.epsilon, -1)) < size * Fraction(epsilon) <= Fraction(group.epsilon)
-        )
+        assert Fraction(math.nextafter(group.epsilon, -1)) < size * Fraction(epsilon) <= Fraction(group.epsilon)
         far = chain(epsilon, Fraction(delta), size)[-1]  # against P(yes) = 0: delta of the ends
         assert float(far) <= group.delta * (1 + 1e-12)
         if float(far) < 0.4:

@@ -123,9 +123,7 @@ def test_many_steps_are_continuous_laplace_noise():
         assert event.profile(epsilon) == pytest.approx(-math.expm1((epsilon - 0.7) / 2), abs=1e-9)
 
 
-@pytest.mark.parametrize(
-    "steps", [(1, 1), (2, 1), (3, 2), (1, 1, 1), (2, 1, 1), (2, 2, 2), (5, 1, 3), (0, 4)]
-)
+@pytest.mark.parametrize("steps", [(1, 1), (2, 1), (3, 2), (1, 1, 1), (2, 1, 1), (2, 2, 2), (5, 1, 3), (0, 4)])
 @pytest.mark.parametrize("scale", [0.6, 1.0, 2.5, 9.0])
 def test_one_coordinate_dominates_several(steps, scale):
     # Independent noise in each coordinate, the same l1 sensitivity in all: never above the scalar curve.
@@ -149,11 +147,7 @@ def test_the_exponential_mechanism_is_below_bounded_range(epsilon):
     for _ in range(400):
         size = generator.integers(2, 7)
         before = generator.normal(scale=generator.choice([0.1, 1.0, 10 / epsilon]), size=size)
-        moves = (
-            generator.choice([-1.0, 1.0], size=size)
-            if generator.random() < 0.7
-            else generator.uniform(-1, 1, size)
-        )
+        moves = generator.choice([-1.0, 1.0], size=size) if generator.random() < 0.7 else generator.uniform(-1, 1, size)
         pair = exponential_mechanism(epsilon, before, before + moves)
         found = np.array([both_ways(pair, theta) for theta in thetas])
         assert np.all(found <= bounds + 1e-14)
@@ -186,9 +180,7 @@ def test_gaussian_profiles_are_never_below_the_truth():
         assert event.profile(epsilon) == pytest.approx(both_ways(pair, epsilon), rel=1e-3)
         # The lattice's slack is (1 + e^epsilon) times the total variation.
         slack = Gaussian(1.5, 1e-3).profile(epsilon) - event.profile(epsilon)
-        assert slack == pytest.approx(
-            min((1 + math.exp(epsilon)) * 1e-3, 1 - event.profile(epsilon)), rel=1e-9
-        )
+        assert slack == pytest.approx(min((1 + math.exp(epsilon)) * 1e-3, 1 - event.profile(epsilon)), rel=1e-9)
 
 
 @pytest.mark.parametrize("sigma", [0.4, 1.0, 2.0, 7.0])
@@ -223,8 +215,7 @@ def test_rho_bounds_every_renyi_divergence(event, pair):
 
 
 @pytest.mark.parametrize(
-    "event",
-    [Pure(0.8), Approximate(0.3, 1e-3), DiscreteLaplace(7, 3.0), DiscreteLaplace(1, 5.0), BoundedRange(2.0)],
+    "event", [Pure(0.8), Approximate(0.3, 1e-3), DiscreteLaplace(7, 3.0), DiscreteLaplace(1, 5.0), BoundedRange(2.0)]
 )
 def test_curves_are_profiles(event):
     # Falling and convex in e^x, the delta of the event beyond the largest loss, and as one number at a time.
@@ -268,9 +259,7 @@ def test_replacements_of_random_mechanisms():
     generator = np.random.default_rng(7)
     for _ in range(300):
         shorter = generator.dirichlet(np.ones(4))
-        first, second = (
-            law / law.sum() for law in shorter * np.exp(generator.uniform(-0.7, 0.7, size=(2, 4)))
-        )
+        first, second = (law / law.sum() for law in shorter * np.exp(generator.uniform(-0.7, 0.7, size=(2, 4))))
         links = [(first, shorter), (second, shorter)]
         # What is true of the two links...
         pure = max(np.abs(np.log(p / q)).max() for p, q in links)
@@ -278,10 +267,7 @@ def test_replacements_of_random_mechanisms():
         epsilon = generator.uniform(0, pure)
         delta = max(both_ways(link, epsilon) for link in links)
         # ...gives events that hold of the two ends.
-        events = [
-            Pure(pure, neighbors=ADD_OR_REMOVE),
-            BoundedRange(spread, neighbors=ADD_OR_REMOVE),
-        ]
+        events = [Pure(pure, neighbors=ADD_OR_REMOVE), BoundedRange(spread, neighbors=ADD_OR_REMOVE)]
         for event in events:
             for x in np.linspace(0, 3, 13):
                 assert both_ways((first, second), x) <= event.as_replace_one().profile(x) + 1e-14
@@ -382,14 +368,7 @@ def test_the_dearer_of_two_events_costs_at_least_each(event, numbers):
 @pytest.mark.parametrize(
     "event",
     [
-        *(
-            Pure(0.0),
-            Gaussian(0.0),
-            ZCDP(0.0),
-            BoundedRange(0.0),
-            Approximate(0.0, 0.0),
-            DiscreteLaplace(0, 1.0),
-        ),
+        *(Pure(0.0), Gaussian(0.0), ZCDP(0.0), BoundedRange(0.0), Approximate(0.0, 0.0), DiscreteLaplace(0, 1.0)),
         *(GaussianMixture([0.0], [1.0]), GaussianMixture([0.0, 0.0], [0.5, 0.5])),
     ],
     ids=lambda event: type(event).__name__,

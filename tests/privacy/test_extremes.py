@@ -53,11 +53,7 @@ def gaussian_reference(epsilon, mu):
         if abs(a) > 45:
             return mp.mpf(1) if a > 0 else mp.mpf(0)
         # Far out erfc(x) e^(x^2) by its asymptotic series: to a relative 1e-50 beyond 1e6.
-        far = (
-            mp.exp(e - b * b / 2)
-            / (-b * mp.sqrt(2 * mp.pi))
-            * (1 - b**-2 + 3 * b**-4 - 15 * b**-6 + 105 * b**-8)
-        )
+        far = mp.exp(e - b * b / 2) / (-b * mp.sqrt(2 * mp.pi)) * (1 - b**-2 + 3 * b**-4 - 15 * b**-6 + 105 * b**-8)
         near = mp.exp(e) * mp.erfc(-b / mp.sqrt(2)) / 2 if b > -(10**6) else far
         return mp.erfc(-a / mp.sqrt(2)) / 2 - near
 
@@ -159,11 +155,7 @@ def test_gaussian_noise_whose_ratio_no_float_holds():
     with mp.workdps(80):
         m = mp.mpf(sensitivity) / mp.mpf(sigma)
         a, b = m / 2 - mp.mpf(epsilon) / m, -m / 2 - mp.mpf(epsilon) / m
-        truth = (
-            mp.ncdf(a) - mp.exp(mp.mpf(epsilon) + mp.log(mp.erfc(-b / mp.sqrt(2)) / 2))
-            if b > -(10**5)
-            else None
-        )
+        truth = mp.ncdf(a) - mp.exp(mp.mpf(epsilon) + mp.log(mp.erfc(-b / mp.sqrt(2)) / 2)) if b > -(10**5) else None
         tail = mp.exp(-a * a / 2) / (-b * mp.sqrt(2 * mp.pi)) * (1 - b**-2 + 3 * b**-4)
         truth = mp.ncdf(a) - tail if truth is None else truth
     assert_one_sided(gaussian_delta(epsilon, sigma, sensitivity), truth, 3e-12)
@@ -245,9 +237,7 @@ def test_random_gaussian_profiles(seed):
         mu = 10 ** dice.choice([dice.uniform(-3, 3), dice.uniform(-12, 7), dice.uniform(-320, 0)])
         a = dice.choice([dice.uniform(-39, 6), dice.uniform(-6, 3), dice.gauss(0, 1) * mu])
         epsilon = max(0.0, mu * (mu / 2 - a)) if dice.random() < 0.9 else 10 ** dice.uniform(-300, 12)
-        assert_one_sided(
-            gaussian_profile(epsilon, mu), gaussian_reference(epsilon, mu), 3e-12, given=(epsilon, mu)
-        )
+        assert_one_sided(gaussian_profile(epsilon, mu), gaussian_reference(epsilon, mu), 3e-12, given=(epsilon, mu))
 
 
 @pytest.mark.parametrize("seed", range(5))
@@ -265,9 +255,7 @@ def test_random_laplace_profiles(seed):
             epsilon * 10 ** dice.uniform(-20, 0),
         ):
             value = DiscreteLaplace(sensitivity, scale).profile(x)
-            assert_one_sided(
-                value, laplace_reference(sensitivity, scale, x), 1e-12, given=(sensitivity, scale, x)
-            )
+            assert_one_sided(value, laplace_reference(sensitivity, scale, x), 1e-12, given=(sensitivity, scale, x))
 
 
 @pytest.mark.parametrize("seed", range(5))
@@ -275,9 +263,7 @@ def test_random_closed_curves(seed):
     dice = random.Random(seed)
     for _ in range(60):
         epsilon = 10 ** dice.choice([dice.uniform(-320, 2.9), dice.uniform(-3, 2)])
-        x = epsilon * dice.choice(
-            [0.0, dice.random(), 1 - 10 ** dice.uniform(-17, -1), 10 ** dice.uniform(-20, 0)]
-        )
+        x = epsilon * dice.choice([0.0, dice.random(), 1 - 10 ** dice.uniform(-17, -1), 10 ** dice.uniform(-20, 0)])
         if x >= epsilon:
             continue
         delta = 10 ** dice.uniform(-320, 0)
@@ -369,6 +355,4 @@ def test_the_search_can_fail():
 def test_curves_of_many_points_are_those_of_one():
     for event in (DiscreteLaplace(7, 3.0), BoundedRange(2.0), Pure(0.8), Approximate(0.3, 1e-3)):
         x = np.linspace(0, 1.2 * event.largest_loss(), 37)
-        assert event.curve(x).tolist() == pytest.approx(
-            [event.profile(value) for value in x], rel=1e-14, abs=0
-        )
+        assert event.curve(x).tolist() == pytest.approx([event.profile(value) for value in x], rel=1e-14, abs=0)

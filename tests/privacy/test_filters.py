@@ -116,9 +116,9 @@ def test_zcdp_adds_rhos_and_sets_delta_aside():
     budget.charge(BoundedRange(0.1))
     budget.charge(PrivacyGuarantee(0.02, 5e-8))
     rho = 0.001 + 0.05**2 / 2 + 0.1**2 / 8 + 0.02**2 / 2
-    assert budget.spent == PrivacyGuarantee(
-        zcdp_epsilon(rho, 0.9e-6), 1e-6
-    ) or budget.spent.epsilon == pytest.approx(zcdp_epsilon(rho, 0.9e-6), rel=1e-9)
+    assert budget.spent == PrivacyGuarantee(zcdp_epsilon(rho, 0.9e-6), 1e-6) or budget.spent.epsilon == pytest.approx(
+        zcdp_epsilon(rho, 0.9e-6), rel=1e-9
+    )
     # A tenth of delta, 1e-7, is for such charges.
     with pytest.raises(BudgetExceeded):
         budget.charge(PrivacyGuarantee(0.001, 6e-8))
@@ -127,10 +127,7 @@ def test_zcdp_adds_rhos_and_sets_delta_aside():
 @pytest.mark.parametrize(
     ("filtering", "events"),
     [
-        (
-            filters.GDP,
-            [Gaussian(0.1, total_variation=1e-15), Pure(0.3), Gaussian(0.2, total_variation=3e-15)],
-        ),
+        (filters.GDP, [Gaussian(0.1, total_variation=1e-15), Pure(0.3), Gaussian(0.2, total_variation=3e-15)]),
         (filters.ZCDP, [Approximate(0.2, 1e-9), Gaussian(0.1), Pure(0.3), Approximate(0.1, 3e-9)]),
     ],
 )
@@ -228,14 +225,7 @@ def test_whatever_is_charged_is_charged_to_a_budget_of_its_relation(relation):
 
 
 # For releases fixed beforehand every method's spent must be at least the best total, and never above the budget.
-EVENTS = st.lists(
-    st.one_of(
-        st.floats(1e-3, 0.2).map(Gaussian),
-        st.floats(1e-3, 0.3).map(Pure),
-    ),
-    min_size=1,
-    max_size=8,
-)
+EVENTS = st.lists(st.one_of(st.floats(1e-3, 0.2).map(Gaussian), st.floats(1e-3, 0.3).map(Pure)), min_size=1, max_size=8)
 
 
 @settings(max_examples=40, deadline=None)
@@ -279,9 +269,9 @@ def _partial(epsilon, first, second, low, high, *, spend_second):
     grid = np.linspace(max(low, first**2 / 2 - 12 * first), min(high, first**2 / 2 + 12 * first), 200_001)
     density = stats.norm.pdf(grid, first**2 / 2, first)
     if spend_second:
-        rest = stats.norm.cdf(second / 2 - (epsilon - grid) / second) - np.exp(
-            epsilon - grid
-        ) * stats.norm.cdf(-second / 2 - (epsilon - grid) / second)
+        rest = stats.norm.cdf(second / 2 - (epsilon - grid) / second) - np.exp(epsilon - grid) * stats.norm.cdf(
+            -second / 2 - (epsilon - grid) / second
+        )
     else:
         rest = np.maximum(0.0, -np.expm1(epsilon - grid))
     return trapezoid(density * rest, grid)
@@ -291,11 +281,7 @@ def test_costs_that_lie_are_refused():
     replaced, added = Neighbors.REPLACE_ONE, Neighbors.ADD_OR_REMOVE_ONE
     for events, guarantee, message in (
         ((Pure(50.0),), PrivacyGuarantee(1e-9), "events must"),
-        (
-            (Gaussian(0.1, neighbors=added),),
-            PrivacyGuarantee(1.0, 1e-6, replaced),
-            "events must",
-        ),
+        ((Gaussian(0.1, neighbors=added),), PrivacyGuarantee(1.0, 1e-6, replaced), "events must"),
         ((), PrivacyGuarantee(1.0), "events must"),
         (("x",), PrivacyGuarantee(1.0), "events must"),
     ):
@@ -318,9 +304,7 @@ def test_a_plan_for_what_remains_under_gdp_fits(epsilon, delta):
         budget = PrivacyBudget(epsilon, delta, method="gdp")
         budget.charge(ClippedMean(epsilon=share * epsilon, delta=delta, clip=1.0, budget=budget).plan(100, 2))
         left = budget.remaining
-        budget.charge(
-            ClippedMean(epsilon=left.epsilon, delta=left.delta, clip=1.0, budget=budget).plan(100, 2)
-        )
+        budget.charge(ClippedMean(epsilon=left.epsilon, delta=left.delta, clip=1.0, budget=budget).plan(100, 2))
 
 
 def test_gdp_says_what_it_cannot_count():
@@ -374,10 +358,7 @@ EVERY_EVENT = [
     Sampled(Pure(0.5), 0.3),
     Sampled(Approximate(0.5, 1e-7), 0.3),
 ]
-UNCOUNTED = {
-    "gdp": [Approximate(0.3, 1e-7), ZCDP(0.05), *EVERY_EVENT[6::2]],
-    "zcdp": EVERY_EVENT[6:],
-}
+UNCOUNTED = {"gdp": [Approximate(0.3, 1e-7), ZCDP(0.05), *EVERY_EVENT[6::2]], "zcdp": EVERY_EVENT[6:]}
 """Events that a method refuses; the others are counted."""
 
 

@@ -86,9 +86,7 @@ def test_delta_at_the_returned_sigma_is_at_most_delta():
 def test_delta_at_epsilon_zero_is_the_total_variation():
     # sup |P(S) - Q(S)| of N(0, s^2) and N(1, s^2) is 2 Phi(1/2s) - 1 = erf(1/(2 sqrt 2 s)).
     for sigma in (0.1, 1.0, 10.0, 1e6):
-        assert gaussian_delta(0.0, sigma) == pytest.approx(
-            math.erf(1 / (2 * math.sqrt(2) * sigma)), rel=1e-12
-        )
+        assert gaussian_delta(0.0, sigma) == pytest.approx(math.erf(1 / (2 * math.sqrt(2) * sigma)), rel=1e-12)
 
 
 def test_epsilon_is_zero_where_the_noise_is_enough_for_it():
@@ -107,15 +105,9 @@ def test_epsilon_of_next_to_no_noise_is_found_for_any_delta(sigma):
 @pytest.mark.parametrize("sensitivity", [1e-6, 0.25, 3.0, 1e8])
 def test_sensitivity_only_scales(sensitivity):
     # Only sensitivity/sigma enters the curve.
-    assert gaussian_sigma(0.7, 1e-7, sensitivity) == pytest.approx(
-        sensitivity * gaussian_sigma(0.7, 1e-7), rel=1e-14
-    )
-    assert gaussian_delta(0.7, 2 * sensitivity, sensitivity) == pytest.approx(
-        gaussian_delta(0.7, 2.0), rel=1e-12
-    )
-    assert gaussian_epsilon(2 * sensitivity, 1e-7, sensitivity) == pytest.approx(
-        gaussian_epsilon(2.0, 1e-7), rel=1e-12
-    )
+    assert gaussian_sigma(0.7, 1e-7, sensitivity) == pytest.approx(sensitivity * gaussian_sigma(0.7, 1e-7), rel=1e-14)
+    assert gaussian_delta(0.7, 2 * sensitivity, sensitivity) == pytest.approx(gaussian_delta(0.7, 2.0), rel=1e-12)
+    assert gaussian_epsilon(2 * sensitivity, 1e-7, sensitivity) == pytest.approx(gaussian_epsilon(2.0, 1e-7), rel=1e-12)
 
 
 ERRATA = {
@@ -187,11 +179,7 @@ def test_bad_parameters_are_named(call, name):
 def test_the_slope_of_erfcx_has_its_digits_on_both_sides_of_its_series(x: float) -> None:
     with mp.workdps(60):
         z = mp.mpf(x)
-        scaled = (
-            mp.exp(z * z) * mp.erfc(z)
-            if x < 1e4
-            else (1 - 1 / (2 * z * z) + 3 / (4 * z**4)) / z / mp.sqrt(mp.pi)
-        )
+        scaled = mp.exp(z * z) * mp.erfc(z) if x < 1e4 else (1 - 1 / (2 * z * z) + 3 / (4 * z**4)) / z / mp.sqrt(mp.pi)
         exact = 2 / mp.sqrt(mp.pi) - 2 * z * scaled
         found = float(_falling_rate(np.array([x]))[0])
         # Below 6 two terms nearly cancel, to a 72nd part. From there on the series ends at its smallest terms.

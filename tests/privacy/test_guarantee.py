@@ -44,9 +44,7 @@ def test_relations_are_members_or_their_words(relation: Neighbors) -> None:
     assert parse_neighbors(relation) is parse_neighbors(word) is relation
 
 
-@pytest.mark.parametrize(
-    "given", ["REPLACE_ONE", "", None, 1, True, [], {"replace_one": 1}, ("replace_one",)]
-)
+@pytest.mark.parametrize("given", ["REPLACE_ONE", "", None, 1, True, [], {"replace_one": 1}, ("replace_one",)])
 def test_other_words_and_things_are_no_relations(given: object) -> None:
     with pytest.raises(InvalidParameter, match="neighbors must"):
         parse_neighbors(given)
@@ -101,10 +99,7 @@ def test_explain_speaks_of_the_relation_and_of_simulation():
 def test_a_guarantee_says_what_a_row_is():
     person = PrivacyGuarantee(1.0, 1e-6, unit="person")
     assert str(person) == "(epsilon = 1, delta = 1e-06), one person replaced"
-    assert (
-        "if that person had held another value" in person.explain()
-        and "one person replaced" in person._repr_html_()
-    )
+    assert "if that person had held another value" in person.explain() and "one person replaced" in person._repr_html_()
     assert "that a person had one value" in PrivacyGuarantee(1.0, unit="person").explain()
     added = PrivacyGuarantee(1.0, 0.0, Neighbors.ADD_OR_REMOVE_ONE, unit="person")
     assert "one person added or removed" in str(added) and added.as_replace_one().unit == "person"
@@ -133,9 +128,7 @@ def test_group_privacy_is_the_chain_of_its_steps(size):
 
 def test_group_privacy_limits():
     assert group_privacy(PrivacyGuarantee(0.5), 4) == PrivacyGuarantee(2.0)
-    assert group_privacy(PrivacyGuarantee(0.0, 0.1), 4).delta == pytest.approx(
-        0.4, rel=1e-15
-    )  # total variation
+    assert group_privacy(PrivacyGuarantee(0.0, 0.1), 4).delta == pytest.approx(0.4, rel=1e-15)  # total variation
     assert group_privacy(PrivacyGuarantee(1.0, 0.1), 50).delta == 1.0
     assert group_privacy(PrivacyGuarantee(10.0, 0.1), 100).delta == 1.0  # e^1000 overflows a double
     one = PrivacyGuarantee(1.0, 0.1, Neighbors.ADD_OR_REMOVE_ONE, simulated=True)

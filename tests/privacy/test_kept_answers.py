@@ -48,15 +48,7 @@ DIFFERENT: list[Any] = [
         {},
         {0},
     ),
-    *(
-        {"a": 1},
-        {"a": 2},
-        {"b": 1},
-        np.arange(3.0),
-        np.arange(4.0),
-        Neighbors.REPLACE_ONE,
-        Neighbors.ADD_OR_REMOVE_ONE,
-    ),
+    *({"a": 1}, {"a": 2}, {"b": 1}, np.arange(3.0), np.arange(4.0), Neighbors.REPLACE_ONE, Neighbors.ADD_OR_REMOVE_ONE),
     *(
         date(2026, 1, 1),
         Decimal("1.5"),
@@ -72,9 +64,7 @@ DIFFERENT: list[Any] = [
 
 def test_different_values_have_different_fingerprints() -> None:
     found = [fingerprint(value) for value in DIFFERENT]
-    same = [
-        (a, b) for i, a in enumerate(DIFFERENT) for j, b in enumerate(DIFFERENT[:i]) if found[i] == found[j]
-    ]
+    same = [(a, b) for i, a in enumerate(DIFFERENT) for j, b in enumerate(DIFFERENT[:i]) if found[i] == found[j]]
     # Sequences, and mappings and sets, are told apart by their entries and kinds.
     assert same == []
 
@@ -82,9 +72,7 @@ def test_different_values_have_different_fingerprints() -> None:
 def test_fitted_models_are_told_apart() -> None:
     # The nodes of a tree are in a compiled object, which has no attributes.
     x = np.arange(40.0)[:, None]
-    first, second, again = (
-        DecisionTreeRegressor(random_state=0).fit(x, y) for y in (x[:, 0], -x[:, 0], x[:, 0])
-    )
+    first, second, again = (DecisionTreeRegressor(random_state=0).fit(x, y) for y in (x[:, 0], -x[:, 0], x[:, 0]))
     assert fingerprint(first) != fingerprint(second)
     assert fingerprint(first) == fingerprint(again) == fingerprint(pickle.loads(pickle.dumps(first)))
 
@@ -106,9 +94,7 @@ def test_fingerprints_are_equal_in_every_process() -> None:
         "from dpstats.means import ClippedMean; import numpy as np; m = ClippedMean(bounds=(0, 9)); "
         "print(fingerprint([m, {'b', 'a'}, np.mean]), plan_fingerprint(m.plan(9, 1)))"
     )
-    found = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, check=True
-    ).stdout.split()
+    found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.split()
     model = ClippedMean(bounds=(0, 9))
     assert found == [fingerprint([model, {"a", "b"}, np.mean]), plan_fingerprint(model.plan(9, 1))]
 
@@ -121,12 +107,7 @@ VALUES: list[Any] = [
     *(None, True, 3, 2**80, 0.1, float("inf"), "a", b"\x00", (1, ("a", None)), [1.5], date(2026, 1, 2)),
     *(datetime(2026, 1, 2, 3), timedelta(1, 2, 3), Decimal("1.50"), {1: "a", "b": (2,)}),
     *(np.float64(0.1), np.int32(3), np.datetime64("2026-01-01"), np.arange(6.0).reshape(2, 3)),
-    *(
-        np.array([2**70, 1], dtype=object),
-        np.array([], dtype=np.int64),
-        np.array(["a", "bc"]),
-        np.array([True]),
-    ),
+    *(np.array([2**70, 1], dtype=object), np.array([], dtype=np.int64), np.array(["a", "bc"]), np.array([True])),
 ]
 
 
@@ -171,9 +152,7 @@ def test_another_question_under_a_key_is_refused(tmp_path) -> None:
     from dpstats.regression import PrivateLinearRegression
 
     rng = np.random.default_rng(0)
-    data = pd.DataFrame(rng.normal(size=(400, 3)), columns=["a", "b", "y"]).assign(
-        g=rng.choice(["s", "t"], 400)
-    )
+    data = pd.DataFrame(rng.normal(size=(400, 3)), columns=["a", "b", "y"]).assign(g=rng.choice(["s", "t"], 400))
     data["h"], bounds = data["g"], dict.fromkeys("aby", (-4, 4))
     budget = PrivacyBudget(epsilon=100.0, delta=1e-3)
 
@@ -181,9 +160,7 @@ def test_another_question_under_a_key_is_refused(tmp_path) -> None:
         PrivateLinearRegression.from_formula(formula, data, bounds=bounds, budget=budget.once("formula"))
 
     def means(label: str) -> None:
-        GroupMeans(groups=["s", "t"], bounds=(-4, 4), budget=budget.once("groups")).fit(
-            data[["a", label]], label
-        )
+        GroupMeans(groups=["s", "t"], bounds=(-4, 4), budget=budget.once("groups")).fit(data[["a", label]], label)
 
     def select(utilities: list[float]) -> None:
         ExponentialMechanism(1.0, 1.0, budget=budget.once("selection")).select(utilities)

@@ -123,9 +123,7 @@ def test_a_key_is_found_where_the_optimum_finds_it():
         best, rows = min(math.e * best + 1e-6, 1 - math.exp(-1) * (1 - best - 1e-6)), rows + 1
     sizes = np.arange(1, 60)
     found = {
-        neighbors: count_discovery("counts", "rows", PrivacyGuarantee(1.0, 1e-6, neighbors)).compute_power(
-            sizes
-        )
+        neighbors: count_discovery("counts", "rows", PrivacyGuarantee(1.0, 1e-6, neighbors)).compute_power(sizes)
         for neighbors in Neighbors
     }
     assert [int(np.argmax(power >= 0.5)) + 1 for power in found.values()] == [20, rows] and rows == 14

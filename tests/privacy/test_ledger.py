@@ -37,9 +37,7 @@ def test_charges_survive_the_process_that_made_them(path):
     PrivacyBudget(1.0, 1e-6, ledger=path).charge(PrivacyGuarantee(0.25, 1e-7), label="age")
     again = PrivacyBudget(1.0, 1e-6, ledger=path)
     assert again.spent == PrivacyGuarantee(0.25, 1e-7)
-    assert [(entry.label, entry.guarantee) for entry in again.history()] == [
-        ("age", PrivacyGuarantee(0.25, 1e-7))
-    ]
+    assert [(entry.label, entry.guarantee) for entry in again.history()] == [("age", PrivacyGuarantee(0.25, 1e-7))]
     opened = PrivacyBudget.open(path)
     opened.charge(PrivacyGuarantee(0.75))
     with pytest.raises(BudgetExceeded):
@@ -48,11 +46,7 @@ def test_charges_survive_the_process_that_made_them(path):
 
 def test_another_budget_cannot_use_the_ledger(path):
     PrivacyBudget(1.0, 1e-6, ledger=path)
-    for other in (
-        {"epsilon": 2.0, "delta": 1e-6},
-        {"epsilon": 1.0},
-        {"epsilon": 1.0, "delta": 1e-6, "method": "gdp"},
-    ):
+    for other in ({"epsilon": 2.0, "delta": 1e-6}, {"epsilon": 1.0}, {"epsilon": 1.0, "delta": 1e-6, "method": "gdp"}):
         with pytest.raises(LedgerError, match="is the ledger of another budget"):
             PrivacyBudget(**other, ledger=path)
     with pytest.raises(LedgerError, match="is the ledger of another budget"):
@@ -114,9 +108,7 @@ def test_threads_share_it(path):
 def killed(path, tmp_path, *, kills, when):
     PrivacyBudget(0.5, ledger=path)
     notes = tmp_path / "acknowledged"
-    subprocess.run(
-        [sys.executable, str(WORKER), str(path), str(notes), str(kills), "4", when], check=True, timeout=300
-    )
+    subprocess.run([sys.executable, str(WORKER), str(path), str(notes), str(kills), "4", when], check=True, timeout=300)
     acknowledged = notes.read_text().split()
     budget = PrivacyBudget.open(path)
     return acknowledged, Counter(entry.label for entry in budget.history()), budget
@@ -207,9 +199,7 @@ def test_a_charge_that_breaks_off_between_its_two_writes_leaves_nothing(path):
     budget = PrivacyBudget(1.0, ledger=path)
     budget.charge(PrivacyGuarantee(0.25), label="kept")
     with sqlite3.connect(path) as connection:
-        connection.execute(
-            "CREATE TRIGGER broken BEFORE UPDATE ON budget BEGIN SELECT RAISE(ABORT, 'broken'); END"
-        )
+        connection.execute("CREATE TRIGGER broken BEFORE UPDATE ON budget BEGIN SELECT RAISE(ABORT, 'broken'); END")
     with pytest.raises(LedgerError, match="nothing was charged"):
         budget.charge(PrivacyGuarantee(0.5), label="lost")
     with sqlite3.connect(path) as connection:
@@ -278,11 +268,7 @@ def test_a_ledger_that_is_gone_is_not_made_again(path):
     budget.charge(PrivacyGuarantee(1.0))
     pickled = pickle.dumps(budget)
     path.unlink()
-    for use in (
-        lambda: budget.charge(PrivacyGuarantee(0.1)),
-        lambda: budget.spent,
-        lambda: pickle.loads(pickled),
-    ):
+    for use in (lambda: budget.charge(PrivacyGuarantee(0.1)), lambda: budget.spent, lambda: pickle.loads(pickled)):
         with pytest.raises(LedgerError, match=r"cannot be opened|the ledger does not exist"):
             use()
     assert not path.exists()
@@ -294,11 +280,7 @@ def test_another_file_in_its_place_is_noticed(path, tmp_path):
     pickled = pickle.dumps(budget)
     path.unlink()
     PrivacyBudget(1.0, ledger=path)  # the same budget to look at, but a new ledger
-    for use in (
-        lambda: budget.charge(PrivacyGuarantee(0.1)),
-        lambda: budget.spent,
-        lambda: pickle.loads(pickled),
-    ):
+    for use in (lambda: budget.charge(PrivacyGuarantee(0.1)), lambda: budget.spent, lambda: pickle.loads(pickled)):
         with pytest.raises(LedgerError, match="another file has taken its place"):
             use()
     path.write_bytes(b"")
@@ -386,9 +368,7 @@ def on_every_connection(monkeypatch, look):
                 look(super())
             return super().execute(statement, *parameters)
 
-    monkeypatch.setattr(
-        sqlite3, "connect", lambda *args, **options: connect(*args, **options, factory=Watched)
-    )
+    monkeypatch.setattr(sqlite3, "connect", lambda *args, **options: connect(*args, **options, factory=Watched))
 
 
 def test_a_charge_is_synced_to_disk_before_it_is_acknowledged(path, monkeypatch):
@@ -419,9 +399,7 @@ def test_the_check_of_pragmas_can_fail(path, monkeypatch):
                 seen.append(super().execute("PRAGMA synchronous").fetchone()[0])
             return super().execute(statement.replace("synchronous = EXTRA", "synchronous = OFF"), *parameters)
 
-    monkeypatch.setattr(
-        sqlite3, "connect", lambda *args, **options: connect(*args, **options, factory=Careless)
-    )
+    monkeypatch.setattr(sqlite3, "connect", lambda *args, **options: connect(*args, **options, factory=Careless))
     budget.charge(PrivacyGuarantee(0.1))
     assert seen == [0]
 
@@ -729,9 +707,7 @@ def test_a_commit_waits_longer_for_readers_than_the_silent_time(path, monkeypatc
     monkeypatch.setattr("dpstats.privacy.ledger._SILENT_SECONDS", 0.05)
     other = sqlite3.connect(path, isolation_level=None, check_same_thread=False)
     other.execute("BEGIN")
-    other.execute(
-        "SELECT * FROM charges"
-    ).fetchall()  # the lock of a reader: others may begin, but not commit
+    other.execute("SELECT * FROM charges").fetchall()  # the lock of a reader: others may begin, but not commit
     freed = threading.Timer(0.25, other.execute, ["ROLLBACK"])
     freed.start()
     budget.charge(PrivacyGuarantee(0.25))

@@ -9,13 +9,7 @@ from dp_accounting.pld import privacy_loss_distribution
 
 from dpstats.privacy import compose, optimal_composition_epsilon
 from dpstats.privacy import totals as loss_distribution
-from dpstats.privacy.events import (
-    Approximate,
-    BoundedRange,
-    DiscreteLaplace,
-    Gaussian,
-    Pure,
-)
+from dpstats.privacy.events import Approximate, BoundedRange, DiscreteLaplace, Gaussian, Pure
 from dpstats.privacy.totals import _coarse_step, _rounding_slack, loss_distribution_epsilon
 
 
@@ -34,9 +28,7 @@ def test_the_order_does_not_matter_to_loss_distributions():
 def test_a_coarse_grid_has_every_loss_that_is_a_multiple_of_the_smallest(ceiling: float) -> None:
     losses = [0.3, 0.1, 0.2]
     step = _coarse_step(losses, ceiling, 0.3)
-    assert [loss / step for loss in losses] == pytest.approx(
-        [round(loss / step) for loss in losses], abs=1e-9
-    )
+    assert [loss / step for loss in losses] == pytest.approx([round(loss / step) for loss in losses], abs=1e-9)
     assert ceiling / 4000 <= step <= ceiling / 1000
     # Other losses share a grid of one of them only.
     other = _coarse_step([0.1, 0.2718], ceiling, 0.2718)
@@ -46,9 +38,7 @@ def test_a_coarse_grid_has_every_loss_that_is_a_multiple_of_the_smallest(ceiling
 
 @pytest.mark.parametrize("counts", [(1, 1), (30, 1), (1000, 500)])
 @pytest.mark.parametrize("mu", [0.0, 0.5, 20.0])
-def test_the_slack_of_transforms_is_that_of_the_points_that_are_transformed(
-    counts: tuple[int, int], mu: float
-) -> None:
+def test_the_slack_of_transforms_is_that_of_the_points_that_are_transformed(counts: tuple[int, int], mu: float) -> None:
     events = Counter({Pure(0.3): counts[0], DiscreteLaplace(2, 4.0): counts[1]})
     reach = {event: event.largest_loss() for event in events}
     step = 0.01
@@ -94,8 +84,7 @@ def test_many_distributions_have_the_total_of_plain_convolution(mu: float) -> No
     assert quick == pytest.approx(plain, rel=1e-9)
     slack = _rounding_slack(events, reach, step, mu, plain)
     lower, upper = (
-        loss_distribution.convolved_epsilon(events, mu, step, other, reach)
-        for other in (delta + slack, delta - slack)
+        loss_distribution.convolved_epsilon(events, mu, step, other, reach) for other in (delta + slack, delta - slack)
     )
     assert lower <= quick <= upper
 

@@ -45,9 +45,7 @@ def test_a_stage_in_its_units():
 
 
 def test_a_stage_with_one_spacing_per_column():
-    stage = dataclasses.replace(
-        gaussian(1.0), size=2, spacing=(1.0, 10.0), scale_steps=4.0, sensitivity_steps=3
-    )
+    stage = dataclasses.replace(gaussian(1.0), size=2, spacing=(1.0, 10.0), scale_steps=4.0, sensitivity_steps=3)
     assert stage.norm == "l2"
     np.testing.assert_array_equal(stage.noise_scale, [4.0, 40.0])
     np.testing.assert_array_equal(stage.noise_std, [4.0, 40.0])
@@ -69,10 +67,7 @@ def test_a_cheaper_plan_reports_the_smaller_total():
     # A pure plan spends no delta, even if one was allowed.
     assert plan(laplace(), epsilon=3.0, delta=1e-6).guarantee == PrivacyGuarantee(0.5)
     cheap = plan(gaussian(0.1), delta=1e-6).guarantee
-    assert (
-        cheap.epsilon == pytest.approx(compose([Gaussian(0.1)], 1e-6).epsilon, rel=1e-12)
-        and cheap.epsilon < 1.0
-    )
+    assert cheap.epsilon == pytest.approx(compose([Gaussian(0.1)], 1e-6).epsilon, rel=1e-12) and cheap.epsilon < 1.0
 
 
 @pytest.mark.parametrize(
@@ -216,9 +211,7 @@ def test_stages_and_events_that_are_changed_later_do_not_change_what_was_certifi
     assert made.stages == (laplace(),)
 
     events = [Gaussian(0.01)]
-    budget = PrivacyBudget(
-        0.1, 1e-6, method="pld", planned=[ReleaseCost(events, PrivacyGuarantee(0.1, 1e-6))]
-    )
+    budget = PrivacyBudget(0.1, 1e-6, method="pld", planned=[ReleaseCost(events, PrivacyGuarantee(0.1, 1e-6))])
     events[0] = Gaussian(10.0)
     with pytest.raises(InvalidParameter, match="planned releases"):
         budget.charge(ReleaseCost([Gaussian(10.0)], PrivacyGuarantee(200.0, 1e-6)))

@@ -21,15 +21,7 @@ from dpstats.privacy import (
     group_privacy,
     heterogeneous_composition,
 )
-from dpstats.privacy.events import (
-    ZCDP,
-    Approximate,
-    BoundedRange,
-    DiscreteLaplace,
-    Gaussian,
-    Pure,
-    lattice_slack,
-)
+from dpstats.privacy.events import ZCDP, Approximate, BoundedRange, DiscreteLaplace, Gaussian, Pure, lattice_slack
 from dpstats.privacy.guarantee import (
     check_cost,
     down,
@@ -83,9 +75,7 @@ def test_products_of_floats_are_rounded_up(first, second):
     assert multiply_up(1e200, 1e200) == math.inf
 
 
-@pytest.mark.parametrize(
-    ("value", "limits"), [(math.nan, {}), (math.inf, {}), (-1.0, {}), (2.0, {"at_most": 1})]
-)
+@pytest.mark.parametrize(("value", "limits"), [(math.nan, {}), (math.inf, {}), (-1.0, {}), (2.0, {"at_most": 1})])
 def test_a_cost_that_is_no_number_in_its_range_is_refused(value, limits):
     with pytest.raises(InvalidParameter, match="cost must"):
         check_cost("cost", value, **limits)
@@ -145,9 +135,7 @@ def test_pure_totals_are_rounded_up(seed):
     costs = random_floats(seed, 7)
     laplace = [DiscreteLaplace(3 + seed, scale) for scale in random_floats(seed + 50, 4, -1, 3)]
     events = [*map(Pure, costs), *laplace, *laplace[:1] * 10]
-    exact = sum(map(Fraction, costs)) + sum(
-        event.exact_pure_cost() for event in [*laplace, *laplace[:1] * 10]
-    )
+    exact = sum(map(Fraction, costs)) + sum(event.exact_pure_cost() for event in [*laplace, *laplace[:1] * 10])
     total = compose(events, 0.0)
     assert is_rounded_up(total.epsilon, exact)
     for check in (certifies, covers):
@@ -211,12 +199,7 @@ def test_lists_of_all_kinds_are_not_below_their_sums(seed):
 @pytest.mark.parametrize("seed", range(10))
 def test_theorems_are_not_below_fifty_digits(seed):
     dice = random.Random(seed)
-    epsilon, k, slack, delta = (
-        dice.uniform(0.01, 2),
-        dice.randint(1, 10**6),
-        10 ** dice.uniform(-300, -1),
-        1e-9,
-    )
+    epsilon, k, slack, delta = (dice.uniform(0.01, 2), dice.randint(1, 10**6), 10 ** dice.uniform(-300, -1), 1e-9)
     with mpmath.workdps(50):
         e, s, d = mpmath.mpf(epsilon), mpmath.mpf(slack), mpmath.mpf(delta)
         printed = mpmath.sqrt(2 * k * mpmath.log(1 / s)) * e + k * e * mpmath.expm1(e)
@@ -247,11 +230,7 @@ def test_two_steps_are_not_below_their_delta(epsilon, delta):
         assert truth <= Approximate(epsilon, delta, neighbors=ADD_OR_REMOVE).as_replace_one().delta
         if epsilon < 700:
             exact = (1 + mpmath.exp(mpmath.mpf(epsilon))) * mpmath.mpf(delta)
-            assert (
-                exact
-                <= lattice_slack(epsilon, delta)
-                <= exact * (1 + mpmath.mpf("1e-14")) + mpmath.mpf(1e-323)
-            )
+            assert exact <= lattice_slack(epsilon, delta) <= exact * (1 + mpmath.mpf("1e-14")) + mpmath.mpf(1e-323)
 
 
 def test_groups_are_not_below_their_epsilon():
@@ -290,9 +269,7 @@ def test_the_parts_of_a_gdp_budget_are_not_more_than_its_delta():
             kept = PrivacyBudget(epsilon, delta, method="gdp")._filter
             with mpmath.workdps(60):
                 odds = Fraction(mpmath.nstr(mpmath.exp(mpmath.mpf(epsilon)), 50))
-            assert Fraction(kept._curve_delta) + (1 + odds) * kept._slack <= Fraction(delta) * (
-                1 + Fraction(1, 10**38)
-            )
+            assert Fraction(kept._curve_delta) + (1 + odds) * kept._slack <= Fraction(delta) * (1 + Fraction(1, 10**38))
 
 
 # Plain convolution: divergences that are small against the mass above them

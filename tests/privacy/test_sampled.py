@@ -168,11 +168,7 @@ def test_long_runs_cost_little_more_than_they_must(mu: float, rate: float, copie
 
 def test_other_releases_add_up_with_samples() -> None:
     step = Sampled(Gaussian(0.5, neighbors=ADDED), 0.02)
-    rest = [
-        Gaussian(0.3, neighbors=ADDED),
-        Pure(0.1, neighbors=ADDED),
-        Approximate(0.1, 1e-7, neighbors=ADDED),
-    ]
+    rest = [Gaussian(0.3, neighbors=ADDED), Pure(0.1, neighbors=ADDED), Approximate(0.1, 1e-7, neighbors=ADDED)]
     alone = compose([step] * 20, 1e-5).epsilon
     together = compose([step] * 20 + rest, 1e-5)
     assert alone < together.epsilon < alone + compose(rest, 1e-5).epsilon
@@ -232,10 +228,7 @@ def test_curves_are_not_below_sixty_digits_near_their_largest_losses(epsilon: fl
         yes = 1 / (1 + mp.exp(-mp.mpf(epsilon)))
         release, other = (yes, 1 - yes), (1 - yes, yes)
         mixed = [mp.mpf(rate) * p + (1 - mp.mpf(rate)) * q for p, q in zip(release, other, strict=True)]
-        for ahead, curve, above, below in (
-            (True, event.curve, mixed, other),
-            (False, event.back_curve, other, mixed),
-        ):
+        for ahead, curve, above, below in ((True, event.curve, mixed, other), (False, event.back_curve, other, mixed)):
             largest = float(max(mp.log(p / q) for p, q in zip(above, below, strict=True)))
             for power in range(1, 14):
                 x = largest * (1 - 10.0**-power)

@@ -33,9 +33,7 @@ def test_a_halved_scale_claims_twice_the_cost():
     assert dataclasses.replace(laplace, scale_steps=15.0).event.pure_cost() == 2.0
     gaussian = Stage("sum", "gaussian", 3, 1.0, 30, 60.0, neighbors=ADD)
     # 0.021 d/s^2 in total variation: docs/proofs/gaussian.md
-    assert (
-        isinstance(gaussian.event, Gaussian) and gaussian.event.neighbors is ADD and gaussian.event.mu == 0.5
-    )
+    assert isinstance(gaussian.event, Gaussian) and gaussian.event.neighbors is ADD and gaussian.event.mu == 0.5
     assert gaussian.event.total_variation == pytest.approx(3 * 0.021 / 3600, rel=1e-14)
     assert dataclasses.replace(gaussian, scale_steps=30.0).event.mu == 1.0
     assert dataclasses.replace(gaussian, concentrated=True).event == ZCDP(0.125, neighbors=ADD)
@@ -94,9 +92,7 @@ def test_comparisons_cost_a_threshold_and_twice_a_question():
     assert stream.events == (Pure(1.0),) * 3
     assert dataclasses.replace(stream, question_scale_steps=2000.0).event == Pure(1.5)
     values = dataclasses.replace(stream, answer_scale_steps=500.0, neighbors=ADD)
-    assert (
-        values.events == (Pure(1.0, neighbors=ADD),) * 3 + (DiscreteLaplace(1000, 500.0, neighbors=ADD),) * 3
-    )
+    assert values.events == (Pure(1.0, neighbors=ADD),) * 3 + (DiscreteLaplace(1000, 500.0, neighbors=ADD),) * 3
 
 
 def test_coins_cost_nothing():
@@ -104,11 +100,7 @@ def test_coins_cost_nothing():
 
 
 JOINT = JointStage(
-    "moments",
-    "gaussian",
-    (Block("sums", 3, 0.5, 100.0), Block("squares", 3, (1.0, 2.0, 3.0), 50.0)),
-    2.0,
-    4.0,
+    "moments", "gaussian", (Block("sums", 3, 0.5, 100.0), Block("squares", 3, (1.0, 2.0, 3.0), 50.0)), 2.0, 4.0
 )
 
 
@@ -127,10 +119,7 @@ def test_a_joint_stage_is_one_event_for_all_blocks():
     laplace = dataclasses.replace(JOINT, noise="laplace")
     assert laplace.noise_std(sums) == pytest.approx(200.0 * math.sqrt(2), rel=1e-15)
     lines = JOINT.describe().splitlines()
-    assert (
-        lines[0] == "moments, together:"
-        and "squares: 3 numbers, Gaussian noise of scale 200 to 600" in lines[2]
-    )
+    assert lines[0] == "moments, together:" and "squares: 3 numbers, Gaussian noise of scale 200 to 600" in lines[2]
     assert Stage("sum", "laplace", 1, 1.0, 1, 2.0).describe() == "sum: 1 number, Laplace noise of scale 2"
 
 

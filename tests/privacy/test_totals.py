@@ -112,10 +112,7 @@ def mix(generator, largest=60_000, counts=(1, 1, 2, 3, 5, 10, 30, 100), log_epsi
     events, size = [], 1
     while not events:
         for _ in range(generator.choice([1, 2, 2, 3, 3, 4])):
-            kind, count = (
-                generator.choice(["pure", "pure", "laplace", "approximate"]),
-                generator.choice(counts),
-            )
+            kind, count = (generator.choice(["pure", "pure", "laplace", "approximate"]), generator.choice(counts))
             epsilon = 10 ** generator.uniform(*log_epsilon)
             if generator.random() < 0.3:
                 epsilon = max(0.01, round(epsilon, 2))
@@ -126,11 +123,7 @@ def mix(generator, largest=60_000, counts=(1, 1, 2, 3, 5, 10, 30, 100), log_epsi
             if kind == "laplace":
                 event = DiscreteLaplace(steps, steps / epsilon)
             else:
-                event = (
-                    Pure(epsilon)
-                    if kind == "pure"
-                    else Approximate(epsilon, 10 ** generator.uniform(-13, -3))
-                )
+                event = Pure(epsilon) if kind == "pure" else Approximate(epsilon, 10 ** generator.uniform(-13, -3))
             events += [event] * count
     return events
 
@@ -162,9 +155,7 @@ def test_random_mixes_are_close_to_the_exact_answer(seed):
         if used > delta / 2:
             continue
         truth = true_epsilon(events, delta)
-        assert compose(events, delta).epsilon <= truth * 1.01 + 1e-3 * math.fsum(
-            e.largest_loss() for e in events
-        )
+        assert compose(events, delta).epsilon <= truth * 1.01 + 1e-3 * math.fsum(e.largest_loss() for e in events)
 
 
 def test_the_exact_answer_has_power():
@@ -338,9 +329,7 @@ def test_copies_of_one_guarantee_are_composed_optimally():
 
 @pytest.mark.parametrize("epsilon", [0.0, 0.3, 1.0, 2.0])
 @pytest.mark.parametrize(
-    "costs",
-    [{0.1: 5, 0.3: 4}, {0.7: 3, 0.2: 6}, {1.0: 7}, {3.0: 1, 0.01: 1}, {0.5: 2, 0.25: 3, 0.0: 9}],
-    ids=str,
+    "costs", [{0.1: 5, 0.3: 4}, {0.7: 3, 0.2: 6}, {1.0: 7}, {3.0: 1, 0.01: 1}, {0.5: 2, 0.25: 3, 0.0: 9}], ids=str
 )
 def test_pure_releases_of_two_costs_by_enumeration(costs, epsilon):
     each = [cost for cost, count in costs.items() for _ in range(count) if cost]
@@ -453,9 +442,7 @@ def test_nothing_costs_nothing():
     assert compose([ZCDP(0.0)], 1e-6).epsilon == 0.0
 
 
-@pytest.mark.parametrize(
-    "events", [[Gaussian(0.1)], [ZCDP(0.1)], [Approximate(0.1, 1e-6)], [Pure(1), Gaussian(1)]]
-)
+@pytest.mark.parametrize("events", [[Gaussian(0.1)], [ZCDP(0.1)], [Approximate(0.1, 1e-6)], [Pure(1), Gaussian(1)]])
 def test_no_total_at_delta_zero_unless_all_are_pure(events):
     with pytest.raises(InvalidParameter, match="delta must"):
         compose(events, 0.0)
@@ -496,10 +483,7 @@ def test_one_more_event_never_lowers_the_total(events, one, delta):
 
 
 @settings(max_examples=60, deadline=None, derandomize=True)
-@given(
-    events=st.lists(EVENTS, min_size=1, max_size=5),
-    deltas=st.tuples(st.floats(1e-8, 0.5), st.floats(1e-8, 0.5)),
-)
+@given(events=st.lists(EVENTS, min_size=1, max_size=5), deltas=st.tuples(st.floats(1e-8, 0.5), st.floats(1e-8, 0.5)))
 def test_a_larger_delta_never_raises_the_total(events, deltas):
     small, large = sorted(deltas)
     assert compose(events, large).epsilon <= compose(events, small).epsilon * (1 + 1e-3) + 1e-6
@@ -546,11 +530,7 @@ def test_pure_delta_is_of_two_costs_of_at_most_500_and_of_a_million_releases():
 
 
 def test_certifies_says_yes_to_closed_totals_and_no_below_the_truth():
-    for events in (
-        [Gaussian(0.5), Gaussian(1.0)],
-        [ZCDP(0.5), ZCDP(0.125)],
-        [ZCDP(0.1), Approximate(0.2, 1e-4)],
-    ):
+    for events in ([Gaussian(0.5), Gaussian(1.0)], [ZCDP(0.5), ZCDP(0.125)], [ZCDP(0.1), Approximate(0.2, 1e-4)]):
         epsilon = compose(events, 1e-3).epsilon
         assert certifies(events, PrivacyGuarantee(epsilon, 1e-3))
         assert not certifies(events, PrivacyGuarantee(epsilon * (1 - 1e-6), 1e-3))

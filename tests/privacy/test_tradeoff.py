@@ -9,14 +9,7 @@ from scipy import stats
 from dpstats.errors import InvalidParameter
 from dpstats.means import ClippedMean
 from dpstats.plots import plot_tradeoff
-from dpstats.privacy import (
-    Neighbors,
-    PrivacyBudget,
-    PrivacyGuarantee,
-    ReleaseCost,
-    compose,
-    tradeoff_curve,
-)
+from dpstats.privacy import Neighbors, PrivacyBudget, PrivacyGuarantee, ReleaseCost, compose, tradeoff_curve
 from dpstats.privacy.events import DiscreteLaplace, Gaussian, Pure
 
 ERRORS = np.linspace(0, 1, 101)
@@ -82,19 +75,13 @@ def test_relations_convert_one_way():
 
 def test_the_picture_has_a_curve_for_each(tmp_path):
     figure = plot_tradeoff({"one": PrivacyGuarantee(1.0), "two": Gaussian(0.5)})
-    assert [text.get_text() for text in figure.axes[0].get_legend().get_texts()] == [
-        "perfect privacy",
-        "one",
-        "two",
-    ]
+    assert [text.get_text() for text in figure.axes[0].get_legend().get_texts()] == ["perfect privacy", "one", "two"]
     figure.savefig(tmp_path / "t.png")
 
 
 def test_a_curve_of_several_is_never_above_that_of_one():
     # With one Gaussian event among two, or none, or both.
-    for events in itertools.combinations_with_replacement(
-        [Gaussian(0.2), Pure(1.0), DiscreteLaplace(3, 4.0)], 2
-    ):
+    for events in itertools.combinations_with_replacement([Gaussian(0.2), Pure(1.0), DiscreteLaplace(3, 4.0)], 2):
         curve = tradeoff_curve(ReleaseCost(events, compose(list(events), 1e-6)), ERRORS)
         for event in events:
             assert np.all(curve <= tradeoff_curve(event, ERRORS) + 1e-12)

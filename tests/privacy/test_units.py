@@ -18,13 +18,7 @@ from dpstats.errors import InvalidParameter, LedgerError
 from dpstats.groups import one_row_per_unit
 from dpstats.means import ClippedMean
 from dpstats.mechanisms import Histogram, LaplaceMechanism, RandomizedResponse
-from dpstats.privacy import (
-    PrivacyBudget,
-    PrivacyGuarantee,
-    basic_composition,
-    compose,
-    group_privacy,
-)
+from dpstats.privacy import PrivacyBudget, PrivacyGuarantee, basic_composition, compose, group_privacy
 from dpstats.privacy.events import Pure
 
 
@@ -33,13 +27,9 @@ def test_charges_for_unlike_units_do_not_add_up() -> None:
         budget = PrivacyBudget(10.0)
         assert budget.unit is None and budget.total.unit == "row"
         budget.charge(PrivacyGuarantee(1.0, unit=first))
-        assert budget.unit == first and {budget.total.unit, budget.spent.unit, budget.remaining.unit} == {
-            first
-        }
+        assert budget.unit == first and {budget.total.unit, budget.spent.unit, budget.remaining.unit} == {first}
         for refuse in (budget.check, budget.charge, budget.remaining_after):
-            with pytest.raises(
-                InvalidParameter, match=f"budget is '{first}', the unit of the charge is '{second}'"
-            ):
+            with pytest.raises(InvalidParameter, match=f"budget is '{first}', the unit of the charge is '{second}'"):
                 refuse(PrivacyGuarantee(1.0, unit=second))
         budget.charge(PrivacyGuarantee(0.5, unit=first))
         assert budget.spent.epsilon == 1.5 and [e.guarantee.unit for e in budget.history()] == [first] * 2
@@ -111,18 +101,14 @@ _OLD = (
 def old(tmp_path: Path) -> Path:
     """A ledger as the version before units wrote it, with one charge."""
     path = tmp_path / "old.db"
-    parameters = (
-        '{"delta": "0.0", "epsilon": "1.0", "method": "basic", "neighbors": "REPLACE_ONE", "planned": []}'
-    )
+    parameters = '{"delta": "0.0", "epsilon": "1.0", "method": "basic", "neighbors": "REPLACE_ONE", "planned": []}'
     with contextlib.closing(sqlite3.connect(path)) as connection:
         connection.execute(f"PRAGMA application_id = {0x64707374}")
         connection.execute("PRAGMA user_version = 1")
         for statement in _OLD:
             connection.execute(statement)
         connection.execute("INSERT INTO budget VALUES (?, ?, '1/4', '0')", (str(tmp_path), parameters))
-        connection.execute(
-            "INSERT INTO charges (label, epsilon, delta, time) VALUES ('age', '0.25', '0.0', 1.0)"
-        )
+        connection.execute("INSERT INTO charges (label, epsilon, delta, time) VALUES ('age', '0.25', '0.0', 1.0)")
         connection.commit()
     return path
 
@@ -199,9 +185,7 @@ WAYS: dict[str, Callable[[PrivacyBudget], Any]] = {
     "columns": lambda b: ClippedMean(bounds=(0, 1), budget=b).fit(PEOPLE[["x", "z"]]),
     "a column": lambda b: ClippedMean(bounds=(0, 1), budget=b).fit(PEOPLE["x"]),
     "coarse": lambda b: means.AdaptiveMean(bound=1, std=1, delta=1e-6, budget=b).fit(PEOPLE[["x"]]),
-    "sparse": lambda b: means.SparseMean(n_nonzero=1, clip=1, std=1.0, delta=1e-6, budget=b).fit(
-        PEOPLE[["x", "z"]]
-    ),
+    "sparse": lambda b: means.SparseMean(n_nonzero=1, clip=1, std=1.0, delta=1e-6, budget=b).fit(PEOPLE[["x", "z"]]),
     "quantile": lambda b: quantiles.PrivateQuantile([0.5], bounds=(0, 1), budget=b).fit(PEOPLE["x"]),
     "groups": lambda b: groups.GroupMeans(groups=["a", "b"], bounds=(0, 1), delta=1e-6, budget=b).fit(
         PEOPLE[["x", "g"]], "g"
@@ -213,9 +197,9 @@ WAYS: dict[str, Callable[[PrivacyBudget], Any]] = {
     "proportion": lambda b: tables.PrivateProportion(budget=b).fit(PEOPLE["b"]),
     "ranks": lambda b: ranks.SignedRankTest(n_simulations=99, budget=b).fit(PEOPLE["x"]),
     "identity": lambda b: identity.SpatialSignTest(mean=0.5, budget=b).fit(PEOPLE[["x"]]),
-    "regression": lambda b: regression.PrivateLinearRegression(
-        y_bounds=(0, 1), delta=1e-6, budget=b, **MODEL
-    ).fit(PEOPLE[["x", "z"]], PEOPLE["y"]),
+    "regression": lambda b: regression.PrivateLinearRegression(y_bounds=(0, 1), delta=1e-6, budget=b, **MODEL).fit(
+        PEOPLE[["x", "z"]], PEOPLE["y"]
+    ),
     "logistic": lambda b: regression.PrivateLogisticRegression(delta=1e-6, budget=b, **MODEL).fit(
         PEOPLE[["x", "z"]], PEOPLE["b"]
     ),
@@ -271,9 +255,7 @@ def test_the_unit_of_sql_is_charged() -> None:
     connection.execute("CREATE TABLE r AS SELECT range // 3 AS person FROM range(300)")
     budget = PrivacyBudget(10.0, 1e-3, unit="person")
     made = PrivateSQL(connection, epsilon=1.0, unit="person", budget=budget)
-    assert (
-        made.query("SELECT COUNT(*) FROM r").guarantee.unit == budget.history()[0].guarantee.unit == "person"
-    )
+    assert made.query("SELECT COUNT(*) FROM r").guarantee.unit == budget.history()[0].guarantee.unit == "person"
     with pytest.raises(InvalidParameter, match="the unit of the charge is 'row'"):
         PrivateSQL(connection, epsilon=1.0, budget=budget).query("SELECT COUNT(*) FROM r")
     assert len(budget.history()) == 1

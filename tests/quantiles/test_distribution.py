@@ -22,17 +22,14 @@ def test_without_noise_it_is_the_distribution_of_the_rows() -> None:
     made = PrivateDistribution(**{**COUNTS, "epsilon": 1e3}).fit(counts)
     np.testing.assert_allclose(made.cdf(np.arange(31)), [(counts <= k).mean() for k in range(31)], atol=1e-12)
     assert (
-        made.quantile([0.1, 0.5, 0.9]).tolist()
-        == np.quantile(counts, [0.1, 0.5, 0.9], method="inverted_cdf").tolist()
+        made.quantile([0.1, 0.5, 0.9]).tolist() == np.quantile(counts, [0.1, 0.5, 0.9], method="inverted_cdf").tolist()
     )
 
 
 def test_rows_on_an_edge_are_at_or_below_it() -> None:
     x = np.repeat([0.0, 0.1, 0.3, 0.7, 1.0, 5.0], 100)
     made = PrivateDistribution(bounds=(0, 1), bins=10, epsilon=1e3).fit(x)
-    np.testing.assert_allclose(
-        made.cdf_[[0, 1, 2, 6, 8, 9]], [2 / 6, 2 / 6, 3 / 6, 4 / 6, 4 / 6, 1.0], atol=1e-9
-    )
+    np.testing.assert_allclose(made.cdf_[[0, 1, 2, 6, 8, 9]], [2 / 6, 2 / 6, 3 / 6, 4 / 6, 4 / 6, 1.0], atol=1e-9)
 
 
 @pytest.mark.parametrize(
@@ -97,16 +94,12 @@ def test_the_band_covers_everywhere_at_once(law: str) -> None:
     ("n", "epsilon", "share", "missing"),
     [(50, 0.05, 0.0, "error"), (300, 1.0, 0.95, "drop"), (200, 0.5, 0.5, "drop"), (1000, 1.0, 1.0, "drop")],
 )
-def test_the_band_covers_where_noise_hides_the_rows(
-    n: int, epsilon: float, share: float, missing: str
-) -> None:
+def test_the_band_covers_where_noise_hides_the_rows(n: int, epsilon: float, share: float, missing: str) -> None:
     rng, covered = np.random.default_rng(1), 0
     for seed in range(100):
         x = rng.exponential(2, size=n)
         x[rng.random(n) < share] = np.nan
-        made = PrivateDistribution(
-            bounds=(0, 20), bins=32, epsilon=epsilon, missing=missing, random_state=seed
-        )
+        made = PrivateDistribution(bounds=(0, 20), bins=32, epsilon=epsilon, missing=missing, random_state=seed)
         band = made.fit(x).band()
         truth = np.append(1 - np.exp(-made.edges_[:-1] / 2), 1.0)
         covered += np.all((band.low <= truth) & (truth <= band.high))

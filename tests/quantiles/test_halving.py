@@ -58,9 +58,7 @@ def test_cells_are_points_by_how_far_their_rank_is_off(share: Fraction) -> None:
             z, target = np.array(rows, dtype=int), share * n
             expected = []
             for g in range(LAST + 1):
-                s = max(int((z < g).sum()) - target, Fraction(0)) + min(
-                    int((z <= g).sum()) - target, Fraction(0)
-                )
+                s = max(int((z < g).sum()) - target, Fraction(0)) + min(int((z <= g).sum()) - target, Fraction(0))
                 expected.append(math.exp(-abs(s) / (4 * max(share, 1 - share)) * EACH))
             found = weights(cells(z, share, 0, LAST), 4 / EACH)
             np.testing.assert_allclose(found, expected, rtol=1e-12)
@@ -160,9 +158,7 @@ def test_what_is_chosen_in_a_batch_has_the_law_of_single_draws() -> None:
     from dpstats.data.rows import Table
     from dpstats.release.session import Session
 
-    made = PrivateQuantile(
-        (0.25, 0.5, 0.75), bounds=(0, 9), step=1, epsilon=2, method="halving", confidence_level=None
-    )
+    made = PrivateQuantile((0.25, 0.5, 0.75), bounds=(0, 9), step=1, epsilon=2, method="halving", confidence_level=None)
     X = np.arange(10.0)[:, None]
     plan = made.plan(10)
     rng = np.random.default_rng(3)

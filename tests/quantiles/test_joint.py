@@ -129,9 +129,7 @@ def moves_of_groups(ranks: tuple[int, ...], anchor: int, follow: int = 1) -> tup
     def utilities(rows: tuple[int, ...]) -> np.ndarray:
         z = np.array(rows, dtype=np.int64)
         own = anchor + (follow - 1) * (anchor - z.size)
-        return np.array(
-            [-max(half_rows_off(z, g, r, own) for g, r in zip(one, ranks, strict=True)) for one in tuples]
-        )
+        return np.array([-max(half_rows_off(z, g, r, own) for g, r in zip(one, ranks, strict=True)) for one in tuples])
 
     stays, enters = 0, 0
     for size in range(4):

@@ -23,9 +23,7 @@ def largest_delta(levels: tuple[float, ...], share: float, epsilon: float) -> fl
         z = np.arange(-reach, reach + 1)
         for s, t in ((first, second), (second, first), (second, second)):
             for shift in {0, math.floor(min(s, t) * share)}:
-                p, r = (
-                    math.tanh(0.5 / x) * np.exp(-np.abs(z - move) / x) for x, move in ((s, 0), (t, shift))
-                )
+                p, r = (math.tanh(0.5 / x) * np.exp(-np.abs(z - move) / x) for x, move in ((s, 0), (t, shift)))
                 worst = max(worst, float(np.maximum(p - math.exp(epsilon) * r, 0).sum()))
     return worst
 
@@ -68,9 +66,7 @@ def test_the_level_is_that_of_the_smooth_sensitivity() -> None:
 def test_the_median_is_near_where_rows_are_dense() -> None:
     rng = np.random.default_rng(1)
     x = rng.normal(size=20_000)
-    errors = [
-        PrivateMedian(bounds=(-100, 100), random_state=rng).fit(x).median_ - np.median(x) for _ in range(40)
-    ]
+    errors = [PrivateMedian(bounds=(-100, 100), random_state=rng).fit(x).median_ - np.median(x) for _ in range(40)]
     assert np.std(errors) < 0.02
     tied = PrivateMedian(bounds=(0, 100), step=1).fit(np.repeat([3, 5], [10, 500]))  # exact noise
     assert tied.median_ == 5.0
@@ -116,10 +112,7 @@ def test_pure_noise_is_the_smaller_one_and_in_the_interval() -> None:
 
     assert 2 * error(0.0) < error(1e-6)
     made = PrivateMedian(bounds=(-50, 50), delta=0, confidence_level=0.9, random_state=0).fit(x)
-    assert (
-        "median of these rows" in str(made.summary())
-        and made.confidence_interval(0.9).confidence_level == 0.9
-    )
+    assert "median of these rows" in str(made.summary()) and made.confidence_interval(0.9).confidence_level == 0.9
     with pytest.raises(InvalidParameter, match=r"confidence_level must"):
         made.confidence_interval(0.95)
     with pytest.raises(DPStatsError, match="no interval"):

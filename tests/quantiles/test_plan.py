@@ -61,9 +61,7 @@ def test_no_rank_is_nearer_to_an_edge_than_a_bound_draws_points_from(
 
 def test_quantiles_that_are_left_out_leave_the_others_their_ranks() -> None:
     alone = [target.rank for target in plan_of(5000).targets]
-    assert [target.rank for target in plan_of(5000, (0.5, 0.9999), epsilon=1.0).targets][
-        : len(alone)
-    ] != alone
+    assert [target.rank for target in plan_of(5000, (0.5, 0.9999), epsilon=1.0).targets][: len(alone)] != alone
     points = plan_of(5000, (0.5, 0.9999), confidence_level=None)
     assert points.targets == plan_of(5000, confidence_level=None).targets and points.unseparated == (0.9999,)
     levels = plan_of(5000, (0.5, 0.9999), confidence_level=None, method="halving")
@@ -72,12 +70,7 @@ def test_quantiles_that_are_left_out_leave_the_others_their_ranks() -> None:
 
 def test_any_epsilon_is_planned() -> None:
     for epsilon in (0.05, 1e3, 1e5, 1e8, 1e300):
-        for options in (
-            {},
-            {"step": 1},
-            {"coverage": "any"},
-            {"confidence_level": None, "method": "halving"},
-        ):
+        for options in ({}, {"step": 1}, {"coverage": "any"}, {"confidence_level": None, "method": "halving"}):
             plan = plan_of(500, epsilon=epsilon, **options)
             total = compose(plan.events, plan.target.delta)
             assert total.epsilon <= epsilon * (1 + 1e-9)

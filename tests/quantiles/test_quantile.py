@@ -72,12 +72,7 @@ def test_at_a_large_epsilon_points_are_those_of_the_sample() -> None:
 def test_any_epsilon_ends() -> None:
     x = np.random.default_rng(0).normal(size=300)
     for epsilon in (1e5, 1e8, 1e300):
-        for options in (
-            {},
-            {"step": 0.5},
-            {"coverage": "any"},
-            {"confidence_level": None, "method": "halving"},
-        ):
+        for options in ({}, {"step": 0.5}, {"coverage": "any"}, {"confidence_level": None, "method": "halving"}):
             made = PrivateQuantile(0.5, bounds=(-10, 10), epsilon=epsilon, **options).fit(x)  # exact noise
             assert abs(made.quantile_) < 0.6
 
@@ -135,13 +130,7 @@ def test_of_counts_intervals_cover() -> None:
     ],
 )
 def test_a_quantile_near_a_bound_spoils_no_interval(
-    q: list[float],
-    n: int,
-    epsilon: float,
-    law: str,
-    bounds: tuple[float, float],
-    step: float,
-    truth: list[float],
+    q: list[float], n: int, epsilon: float, law: str, bounds: tuple[float, float], step: float, truth: list[float]
 ) -> None:
     rng = np.random.default_rng(3)
     draw = {"lognormal": lambda: rng.lognormal(0, 2, size=n), "Poisson": lambda: rng.poisson(2, size=n)}[law]
@@ -151,9 +140,7 @@ def test_a_quantile_near_a_bound_spoils_no_interval(
     assert np.isnan(estimator.quantile_[-1]) and estimator.high_[-1] == bounds[1]
     # The lower end still says something, and the median is as it is alone.
     assert estimator.low_[-1] > bounds[0]
-    alone = PrivateQuantile(
-        q, bounds=bounds, epsilon=epsilon, step=step, confidence_level=None, random_state=rng
-    )
+    alone = PrivateQuantile(q, bounds=bounds, epsilon=epsilon, step=step, confidence_level=None, random_state=rng)
     points = np.array([alone.fit(draw()).quantile_ for _ in range(12)])
     assert np.isnan(points[:, -1]).all()
     assert len(q) == 1 or np.abs(np.median(points[:, 0]) - 1.0) < 0.15
@@ -201,9 +188,7 @@ def test_the_summary_says_what_it_rests_on() -> None:
     def notes(**options: object) -> str:
         return str(PrivateQuantile(bounds=(-5, 5), random_state=0, **options).fit(x).summary())
 
-    assert "no gap, such as between two clusters, and no value that many rows share" in " ".join(
-        notes().split()
-    )
+    assert "no gap, such as between two clusters, and no value that many rows share" in " ".join(notes().split())
     assert "of any distribution" in " ".join(notes(coverage="any").split())
     assert "Few rows for this epsilon about q = 0.5" in " ".join(notes(epsilon=0.2, step=1).split())
     assert "too few rows between q = 0.5 and a bound" in " ".join(notes(epsilon=0.05).split())
@@ -238,21 +223,13 @@ def test_quantiles_of_observed_rows_are_theirs() -> None:
     np.testing.assert_allclose(made.quantile_, np.quantile(x, [0.2, 0.5]), atol=0.02)
     assert made.rows_ == pytest.approx(501, abs=1) and "observed rows" in made.estimand_
     halves = PrivateQuantile(
-        [0.2, 0.5],
-        bounds=(-5, 5),
-        epsilon=500,
-        confidence_level=None,
-        method="halving",
-        missing="drop",
-        random_state=0,
+        [0.2, 0.5], bounds=(-5, 5), epsilon=500, confidence_level=None, method="halving", missing="drop", random_state=0
     )
     np.testing.assert_allclose(halves.fit(holes).quantile_, np.quantile(x, [0.2, 0.5]), atol=0.02)
 
 
 def test_of_no_observed_row_nothing_is_told() -> None:
-    made = PrivateQuantile(bounds=(0, 1), epsilon=1.0, missing="drop", random_state=0).fit(
-        np.full(500, np.nan)
-    )
+    made = PrivateQuantile(bounds=(0, 1), epsilon=1.0, missing="drop", random_state=0).fit(np.full(500, np.nan))
     assert np.isnan(made.quantile_) and (made.low_, made.high_) == (0, 1)
     assert "Noise only" in str(made.summary())
     with pytest.raises(InvalidParameter, match=r"coverage must"):
@@ -304,9 +281,7 @@ def test_a_row_that_goes_missing_moves_utilities_apart_by_two(q: object, counted
             assert np.ptp(first - second) <= 2
 
 
-@pytest.mark.parametrize(
-    "options", [{"q": 0.5}, {"q": [0.2, 0.5], "method": "halving", "confidence_level": None}]
-)
+@pytest.mark.parametrize("options", [{"q": 0.5}, {"q": [0.2, 0.5], "method": "halving", "confidence_level": None}])
 def test_a_small_epsilon_is_refused_with_another_estimator_that_allows_it(options: dict[str, Any]) -> None:
     with pytest.raises(ScaleOutOfRange, match=r"give at least .* to it\. Or use PrivateDistribution"):
         PrivateQuantile(**options, bounds=(0, 1), epsilon=0.004).plan(10**6)

@@ -46,9 +46,7 @@ def test_errors_are_those_of_the_specification(size: int, std: float) -> None:
 def test_joint_noise_has_the_law_together() -> None:
     # Both numbers of a pair: chi-square over 25 cells; seeds are fixed, and with exact noise a false alarm is 1e-6.
     at = np.arange(-2, 3)
-    weights = {
-        (a, b): math.exp(-(max(0, a, b) - min(0, a, b)) / 1.5) for a in range(-30, 31) for b in range(-30, 31)
-    }
+    weights = {(a, b): math.exp(-(max(0, a, b) - min(0, a, b)) / 1.5) for a in range(-30, 31) for b in range(-30, 31)}
     total = sum(weights.values())
     expected = np.array([weights[a, b] / total for a in at for b in at])
     for source, size in ((SimulatedNoise(np.random.default_rng(0)), 40_000), (ExactNoise(), 2500)):
@@ -99,9 +97,7 @@ def test_few_rows_have_no_ranks() -> None:
 
 @pytest.mark.parametrize("rows_per_place", [1, 4, 80])
 @pytest.mark.parametrize(("size", "scale"), [(1, 1.5), (2, 1.0), (3, 0.5)])
-def test_beyond_the_least_distance_no_bound_draws_a_point(
-    rows_per_place: int, size: int, scale: float
-) -> None:
+def test_beyond_the_least_distance_no_bound_draws_a_point(rows_per_place: int, size: int, scale: float) -> None:
     # By enumeration: rows at places 0, 1, ..., so many at each, and 300 empty places between the last and the bound.
     n, out, share = 80, 300, 1e-3
     places = np.arange(n // rows_per_place + out)
@@ -164,10 +160,7 @@ def test_beyond_the_least_distances_no_bound_draws_points_of_a_group(
 
     def drawn(ranks: list[int]) -> float:
         offs = [np.maximum(np.maximum(below - r, r - up_to), 0) for r in ranks]
-        cells = [
-            np.unique(np.stack([off, places >= n // rows_per_place]), axis=1, return_counts=True)
-            for off in offs
-        ]
+        cells = [np.unique(np.stack([off, places >= n // rows_per_place]), axis=1, return_counts=True) for off in offs]
         weight, outside = 0.0, 0.0
         for one in itertools.product(*[range(values.shape[1]) for values, _ in cells]):
             values = [cells[j][0][:, i] for j, i in enumerate(one)]
@@ -183,12 +176,8 @@ def test_beyond_the_least_distances_no_bound_draws_points_of_a_group(
         assert drawn([n - least[0] // 3] * size) > size * share
 
 
-@pytest.mark.parametrize(
-    ("size", "points", "share"), [(1, 1 << 50, 1e-9), (6, 1 << 40, 1e-3), (12, 300, 1e-6)]
-)
-def test_the_least_distance_is_inside_the_range_that_is_searched(
-    size: int, points: int, share: float
-) -> None:
+@pytest.mark.parametrize(("size", "points", "share"), [(1, 1 << 50, 1e-9), (6, 1 << 40, 1e-3), (12, 300, 1e-6)])
+def test_the_least_distance_is_inside_the_range_that_is_searched(size: int, points: int, share: float) -> None:
     found = least_distance(size, 2.0, points, share)
     drawn = math.log(points) + _drawn(size, 2.0, 1, 4 * found)
     assert drawn[found] <= math.log(share) < drawn[found - 1]

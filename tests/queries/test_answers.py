@@ -17,9 +17,7 @@ SHAPE = (3, 2, 4)
 RNG = np.random.default_rng(0)
 # Skewed, and the attributes go together.
 FIRST = RNG.choice(3, p=[0.85, 0.14, 0.01], size=800)
-CODES = np.column_stack(
-    [FIRST, (FIRST > 0) ^ (RNG.random(800) < 0.1), RNG.choice(4, p=[0.7, 0.3, 0, 0], size=800)]
-)
+CODES = np.column_stack([FIRST, (FIRST > 0) ^ (RNG.random(800) < 0.1), RNG.choice(4, p=[0.7, 0.3, 0, 0], size=800)])
 TRUTH = LinearQueries.marginals(SHAPE, 2).answers(Domain(SHAPE).histogram(CODES)) / 800
 
 

@@ -24,9 +24,7 @@ BITS = Domain({"a": 2, "b": 2})
 
 
 def made(**options: object) -> IterativeConstruction:
-    return IterativeConstruction(
-        **{"queries": Q, "max_updates": 2, "epsilon": 2.0, "random_state": 0, **options}
-    )
+    return IterativeConstruction(**{"queries": Q, "max_updates": 2, "epsilon": 2.0, "random_state": 0, **options})
 
 
 def test_rows_of_a_domain_are_counted_and_drawn() -> None:

@@ -72,9 +72,7 @@ def test_online_bounds_solve_their_equations() -> None:
 def test_constructions() -> None:
     updates = 4 * math.log(100)
     for delta in (0.0, 1e-6):
-        bound = construction_bound(
-            10**6, updates=lambda a: updates / a**2, n_queries=50, epsilon=1.0, delta=delta
-        )
+        bound = construction_bound(10**6, updates=lambda a: updates / a**2, n_queries=50, epsilon=1.0, delta=delta)
         rounds = updates / bound.error**2
         each = 1 / (4 * math.sqrt(rounds * math.log(1e6))) if delta else 1 / (2 * rounds)
         assert bound.error == pytest.approx(16 * math.log(2 * 50 * rounds / 0.05) / (1e6 * each), rel=1e-9)

@@ -10,15 +10,7 @@ import numpy as np
 import pytest
 from scipy.linalg import helmert
 
-from dpstats.queries.marginals import (
-    Contrasts,
-    closure,
-    margins,
-    places,
-    residual,
-    residual_coefficients,
-    whole_factor,
-)
+from dpstats.queries.marginals import Contrasts, closure, margins, places, residual, residual_coefficients, whole_factor
 
 SHAPE = (3, 2, 5, 4)
 
@@ -43,9 +35,7 @@ def test_coefficients_of_a_residual_are_where_they_are_said_to_be() -> None:
     assert found[0, 0, 0, 0] * math.sqrt(math.prod(SHAPE)) == pytest.approx(x.sum())
     # Every coefficient belongs to one residual.
     count = sum(
-        math.prod(SHAPE[j] - 1 for j in table)
-        for k in range(5)
-        for table in itertools.combinations(range(4), k)
+        math.prod(SHAPE[j] - 1 for j in table) for k in range(5) for table in itertools.combinations(range(4), k)
     )
     assert count == x.size
 
@@ -59,9 +49,7 @@ def test_many_levels_have_the_coefficients_of_the_dense_matrix(size: int) -> Non
     assert contrasts.tables(x) == pytest.approx(x @ matrix, abs=1e-12)
     assert residual_coefficients(x[0]) == pytest.approx(matrix[1:] @ x[0], abs=1e-12)
     both = np.random.default_rng(3).normal(size=(size, 5, 3))
-    assert Contrasts(both.shape).tables(Contrasts(both.shape).coefficients(both)) == pytest.approx(
-        both, abs=1e-12
-    )
+    assert Contrasts(both.shape).tables(Contrasts(both.shape).coefficients(both)) == pytest.approx(both, abs=1e-12)
 
 
 def test_memory_grows_with_the_levels_and_not_with_their_square() -> None:

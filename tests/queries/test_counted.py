@@ -45,9 +45,7 @@ def test_rows_of_one_attribute_are_never_taken_for_counts() -> None:
     assert read_counts(np.array([0, 1, 1])).shape == (2, 3)
 
 
-@pytest.mark.parametrize(
-    "counts", [np.ones(5, int), np.array([1, 1, 1, 1, 1, -1]), np.zeros(6, int), np.full(6, 0.5)]
-)
+@pytest.mark.parametrize("counts", [np.ones(5, int), np.array([1, 1, 1, 1, 1, -1]), np.zeros(6, int), np.full(6, 0.5)])
 def test_bad_counts_are_refused(counts: Any) -> None:
     with pytest.raises(InvalidData):
         private_table(counts, DOMAIN, declared=False)

@@ -51,9 +51,7 @@ def test_a_rows_cell_is_its_own() -> None:
     together = domain.cells_of(domain.codes(codes))
     assert together.tolist() == [int(domain.cells_of(domain.codes(row[None]))[0]) for row in codes]
     assert together.tolist() == np.ravel_multi_index(codes.T, domain.shape).tolist()
-    assert (
-        domain.cells_of(codes, (0, 2)).tolist() == np.ravel_multi_index(codes[:, [0, 2]].T, (3, 5)).tolist()
-    )
+    assert domain.cells_of(codes, (0, 2)).tolist() == np.ravel_multi_index(codes[:, [0, 2]].T, (3, 5)).tolist()
 
 
 def test_cells_come_back_as_the_rows_they_count() -> None:

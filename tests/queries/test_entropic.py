@@ -42,9 +42,7 @@ def test_each_draw_is_a_problem_of_its_own() -> None:
     points = np.random.default_rng(1).normal(scale=0.3, size=(5, 4))
     together = descend(nearest(points), uniform(5, 4), steps=50)
     for i, point in enumerate(points):
-        assert descend(nearest(point[None]), uniform(1, 4), steps=50)[0] == pytest.approx(
-            together[i], rel=1e-9
-        )
+        assert descend(nearest(point[None]), uniform(1, 4), steps=50)[0] == pytest.approx(together[i], rel=1e-9)
 
 
 def test_it_stops_where_noise_explains_the_rest() -> None:
@@ -59,10 +57,7 @@ def test_it_stops_where_noise_explains_the_rest() -> None:
 
 def test_a_fit_says_whether_it_came_near_enough() -> None:
     # Noise of variance .1, and answers that no distribution is near to.
-    for point, reached in (
-        (np.array([[0.6, 0.5, 0.0, -0.1]]), True),
-        (np.array([[9.0, 0.0, 0.0, 0.0]]), False),
-    ):
+    for point, reached in ((np.array([[0.6, 0.5, 0.0, -0.1]]), True), (np.array([[9.0, 0.0, 0.0, 0.0]]), False)):
 
         def misfit(p: np.ndarray, point: np.ndarray = point) -> tuple[np.ndarray, np.ndarray]:
             found, gradient = nearest(point)(p)

@@ -28,9 +28,7 @@ def largest(matrix: np.ndarray) -> float:
     ],
     ids=repr,
 )
-def test_the_distance_is_that_of_all_pairs_of_columns(
-    queries: LinearQueries, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_distance_is_that_of_all_pairs_of_columns(queries: LinearQueries, monkeypatch: pytest.MonkeyPatch) -> None:
     matrix = np.array([queries.query(j) for j in range(len(queries))])
     found = squared_column_distance(queries) / 2**40
     assert largest(matrix) <= found <= largest(matrix) * (1 + 1e-9)
@@ -57,9 +55,7 @@ def test_point_answers_are_those_of_a_distribution_and_nearer() -> None:
     errors = []
     for seed in range(5):
         made = WorkloadAnswers(workload=queries, epsilon=0.5, random_state=seed).fit(x)
-        errors.append(
-            [np.abs(found - truth).mean() for found in (made.answers_, made.linear_, made.uniform_)]
-        )
+        errors.append([np.abs(found - truth).mean() for found in (made.answers_, made.linear_, made.uniform_)])
     nearest, unbiased, uniform = np.mean(errors, axis=0)
     assert nearest < 0.5 * unbiased and nearest < 0.5 * uniform
     # Any other queries on the same points.
@@ -68,6 +64,4 @@ def test_point_answers_are_those_of_a_distribution_and_nearer() -> None:
 
 def test_too_many_points_are_refused() -> None:
     with pytest.raises(InvalidParameter, match="at most 1,048,576 points"):
-        WorkloadAnswers(workload=LinearQueries.ranges(1 << 21, [(0, 5)]), domain=[(1 << 10), (1 << 11)]).plan(
-            100
-        )
+        WorkloadAnswers(workload=LinearQueries.ranges(1 << 21, [(0, 5)]), domain=[(1 << 10), (1 << 11)]).plan(100)

@@ -25,17 +25,13 @@ TRUE = SUBSETS @ COUNTS / COUNTS.sum()
 
 
 def made(**options: object) -> IterativeConstruction:
-    return IterativeConstruction(
-        **{"queries": SUBSETS, "epsilon": 1.0, "delta": 1e-6, "random_state": 0, **options}
-    )
+    return IterativeConstruction(**{"queries": SUBSETS, "epsilon": 1.0, "delta": 1e-6, "random_state": 0, **options})
 
 
 def test_the_distinguisher_has_the_law_of_the_exponential_mechanism() -> None:
     construction = made(max_updates=3)
     plan = construction.plan(1000)
-    scores = np.abs(
-        construction._read(read_counts(COUNTS), plan) - hypothesis_steps(SUBSETS @ np.full(4, 0.25), 1000)
-    )
+    scores = np.abs(construction._read(read_counts(COUNTS), plan) - hypothesis_steps(SUBSETS @ np.full(4, 0.25), 1000))
     epsilon = 2 * 2**20 / plan.stage(worst_query(1)).scale_steps  # type: ignore[union-attr]
     # P(f) proportional to exp(epsilon_s n |f(x) - f(x_1)|/2).
     weights = np.exp(epsilon * 1000 * np.abs(TRUE - 0.25 * SUBSETS.sum(axis=1)) / 2)
@@ -56,11 +52,7 @@ def test_the_distinguisher_has_the_law_of_the_exponential_mechanism() -> None:
     [
         {},
         {"update": "perceptron", "norm": 0.6},
-        {
-            "update": "median",
-            "net": (np.arange(1, 36)[:, None] % np.array([2, 3, 5, 7])) + 0.1,
-            "net_error": 0.2,
-        },
+        {"update": "median", "net": (np.arange(1, 36)[:, None] % np.array([2, 3, 5, 7])) + 0.1, "net_error": 0.2},
         {"calibration": "textbook", "accuracy": 0.3},
         {"max_updates": 5},
         {"max_updates": 5, "delta": 0.0},
@@ -220,9 +212,9 @@ def test_rounds_that_are_paid_for_are_used(update: str) -> None:
     counts = rng.multinomial(100_000, rng.dirichlet(np.full(64, 0.1)))
     exact = queries @ counts / 100_000
     for seed in range(3):
-        found = IterativeConstruction(
-            queries=queries, update=update, epsilon=0.2, delta=1e-6, random_state=seed
-        ).fit(counts)
+        found = IterativeConstruction(queries=queries, update=update, epsilon=0.2, delta=1e-6, random_state=seed).fit(
+            counts
+        )
         error = np.abs(found.predict() - exact).max()
         assert found.n_rounds_ == found.plan_.rounds and not found.converged_
         assert error < 0.06 and error <= found.error_bound_ <= found.plan_.error_bound

@@ -28,14 +28,11 @@ def rounds_at(p: np.ndarray) -> Rounds:
 
 
 def test_a_row_moves_a_score_by_two_rows_at_most() -> None:
-    rounds = rounds_at(
-        np.vstack([np.full(6, 1 / 6), np.random.default_rng(0).dirichlet(np.ones(6), size=20)])
-    )
+    rounds = rounds_at(np.vstack([np.full(6, 1 / 6), np.random.default_rng(0).dirichlet(np.ones(6), size=20)]))
     kinds = list(itertools.product(range(2), range(3)))
     most = np.zeros(3, dtype=np.int64)
     scores = {
-        rows: rounds.scores(MADE._read(Table(np.array(rows)), PLAN))
-        for rows in itertools.product(kinds, repeat=3)
+        rows: rounds.scores(MADE._read(Table(np.array(rows)), PLAN)) for rows in itertools.product(kinds, repeat=3)
     }
     for rows, found in scores.items():
         for other in kinds:
@@ -52,9 +49,7 @@ def test_a_row_moves_two_counts_of_a_table_and_the_noise_is_for_both() -> None:
     ]
     squared = max(int(((a - b) ** 2).sum(axis=1).max()) for a, b in itertools.combinations(padded, 2))
     assert squared == 2 * ROW**2
-    assert all(
-        (stage.sensitivity_steps - 1) ** 2 < squared <= stage.sensitivity_steps**2 for stage in PLAN.additive
-    )
+    assert all((stage.sensitivity_steps - 1) ** 2 < squared <= stage.sensitivity_steps**2 for stage in PLAN.additive)
 
 
 def test_counts_are_fitted_and_precision_adds_up() -> None:

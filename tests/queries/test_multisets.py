@@ -34,9 +34,7 @@ def test_multisets_are_all_of_them(size: int, m: int) -> None:
 
 
 def test_too_many_databases_are_refused_by_number_and_with_what_to_use() -> None:
-    with pytest.raises(
-        InvalidParameter, match=r"there are 10\^\d+ databases of 40 rows on 1,000 points, more than"
-    ):
+    with pytest.raises(InvalidParameter, match=r"there are 10\^\d+ databases of 40 rows on 1,000 points, more than"):
         multisets(1000, 40)
     with pytest.raises(InvalidParameter, match="multiplicative_weights"):
         build_net(LinearQueries.from_matrix(np.eye(64)), 0.01)

@@ -15,13 +15,7 @@ SHAPE = (3, 4, 2, 5, 3)
 RNG = np.random.default_rng(0)
 FIRST = RNG.choice(3, p=[0.8, 0.15, 0.05], size=1500)
 CODES = np.column_stack(
-    [
-        FIRST,
-        FIRST + RNG.integers(0, 2, 1500),
-        FIRST > 1,
-        RNG.choice(5, p=[0.6, 0.3, 0.1, 0, 0], size=1500),
-        FIRST,
-    ]
+    [FIRST, FIRST + RNG.integers(0, 2, 1500), FIRST > 1, RNG.choice(5, p=[0.6, 0.3, 0.1, 0, 0], size=1500), FIRST]
 )
 TRUTH = LinearQueries.marginals(SHAPE, (2, 3)).answers(Domain(SHAPE).histogram(CODES)) / 1500
 
@@ -31,9 +25,7 @@ def test_it_beats_one_release_of_all_tables_where_epsilon_is_small() -> None:
     errors = []
     for seed in range(2):
         made = [kind(**given, random_state=seed).fit(CODES) for kind in (MarginalMWEM, WorkloadAnswers)]
-        errors.append(
-            [np.abs(a - TRUTH).mean() for a in (made[0].answers_, made[1].linear_, made[1].uniform_)]
-        )
+        errors.append([np.abs(a - TRUTH).mean() for a in (made[0].answers_, made[1].linear_, made[1].uniform_)])
     mwem, unbiased, uniform = np.mean(errors, axis=0)
     assert mwem < 0.4 * unbiased and mwem < 0.7 * uniform
 

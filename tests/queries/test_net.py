@@ -46,9 +46,7 @@ def neighbours(x: np.ndarray) -> list[np.ndarray]:
 def worst_loss(made: SmallDB) -> float:
     laws = {tuple(x): made.probabilities(x) for x in DATA}
     return max(
-        float(np.abs(np.log(laws[tuple(x)] / laws[tuple(other)])).max())
-        for x in DATA
-        for other in neighbours(x)
+        float(np.abs(np.log(laws[tuple(x)] / laws[tuple(other)])).max()) for x in DATA for other in neighbours(x)
     )
 
 
@@ -92,9 +90,7 @@ def test_a_fit_reports_the_database_that_was_chosen() -> None:
     assert budget.remaining is None or budget.remaining.epsilon == 0
     bound = made.plan_.error_bound(0.05)
     expected = net_bound(100, n_databases=56, net_error=made.plan_.net_error, epsilon=1.0)
-    assert (
-        bound.error == pytest.approx(expected.error, rel=1e-9) == pytest.approx(made.error_bound_, rel=1e-9)
-    )
+    assert bound.error == pytest.approx(expected.error, rel=1e-9) == pytest.approx(made.error_bound_, rel=1e-9)
     low, high = made.confidence_interval()
     assert np.all(low <= made.predict()) and np.all(made.predict() <= high)
     assert "Chosen from:         56 databases" in str(made.summary())
@@ -121,9 +117,7 @@ def test_sizes_of_small_databases() -> None:
     assert printed.database_.sum() == 18
     with pytest.raises(InvalidParameter, match="no rows for one query"):
         SmallDB(queries=two[:1], accuracy=0.2, calibration="textbook").plan(10)
-    with pytest.raises(
-        InvalidParameter, match="accuracy or n_rows must be given, at most one of them, got both"
-    ):
+    with pytest.raises(InvalidParameter, match="accuracy or n_rows must be given, at most one of them, got both"):
         SmallDB(queries=two, accuracy=0.1, n_rows=3).plan(10)
     with pytest.raises(InvalidParameter, match="multiplicative_weights"):
         SmallDB(queries=np.eye(50), n_rows=50).plan(10)

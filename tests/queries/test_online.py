@@ -36,9 +36,7 @@ def adversary(made: OnlineMultiplicativeWeights, asked: int) -> tuple[float, int
     return worst, count
 
 
-@pytest.mark.parametrize(
-    "options", [{}, {"delta": 1e-6, "epsilon": 0.5}, {"calibration": "textbook"}], ids=str
-)
+@pytest.mark.parametrize("options", [{}, {"delta": 1e-6, "epsilon": 0.5}, {"calibration": "textbook"}], ids=str)
 def test_an_adversary_finds_no_error_beyond_the_bound(options: dict[str, object]) -> None:
     # At beta = .05 of 15 streams one may fail: more than 7 do with a probability below 1e-6.
     rng, failed, updates = np.random.default_rng(1), 0, 0
@@ -147,9 +145,7 @@ def test_a_stream_is_charged_once_and_not_copied() -> None:
 def test_plans_say_what_is_promised() -> None:
     plan = online(n_queries=10_000).plan(20_190, 4096)
     assert plan.max_updates == 46 and plan.error_bound < 0.5 and plan.notes() == []
-    assert plan.threshold == pytest.approx(
-        plan.noise_of.gap + (plan.error_bound - plan.noise_of.gap) / 2, rel=1e-6
-    )
+    assert plan.threshold == pytest.approx(plan.noise_of.gap + (plan.error_bound - plan.noise_of.gap) / 2, rel=1e-6)
     assert "vacuous" in online(n_queries=10_000, calibration="textbook").plan(20_190, 4096).notes()[0]
     few = online(max_updates=2, accuracy=0.1)
     assert "more surprising queries than updates" in few.plan(10**6, 4096).notes()[0]

@@ -29,9 +29,7 @@ def exact(made: ResidualRelease, table: Any) -> dict[str, Any]:
     return {name: steps.tolist() for name, steps in made.integers(table)[RESIDUALS].items()}
 
 
-def test_integers_are_the_same_of_rows_of_counts_and_without_the_whole_table(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_integers_are_the_same_of_rows_of_counts_and_without_the_whole_table(monkeypatch: pytest.MonkeyPatch) -> None:
     made, domain = release(), Domain(SHAPE)
     whole = exact(made, Table(CODES))
     assert exact(made, private_table(domain.histogram(CODES), domain, declared=True)) == whole

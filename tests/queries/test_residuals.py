@@ -7,15 +7,7 @@ import itertools
 import numpy as np
 import pytest
 
-from dpstats.queries.marginals import (
-    added_up,
-    cell_variance,
-    closure,
-    margins,
-    residual,
-    whole_factor,
-    whole_residual,
-)
+from dpstats.queries.marginals import added_up, cell_variance, closure, margins, residual, whole_factor, whole_residual
 
 SHAPE = (2, 3, 4)
 TABLES = [(0, 1), (1, 2)]
@@ -45,9 +37,7 @@ def test_the_variance_of_a_cell_is_that_of_simulated_noise() -> None:
         noise = rng.normal(scale=weight**-0.5, size=(size, *(SHAPE[j] for j in part)))
         drawn[part] = residual(noise, range(1, noise.ndim))
     for table in TABLES:
-        found = [
-            added_up({p: noise[i] for p, noise in drawn.items()}, table, SHAPE, 0.0) for i in range(size)
-        ]
+        found = [added_up({p: noise[i] for p, noise in drawn.items()}, table, SHAPE, 0.0) for i in range(size)]
         variance = cell_variance(weights, table, SHAPE)
         # The mean of 6 or 12 estimated variances, each to within 2%.
         assert np.var(found, axis=0).mean() == pytest.approx(variance, rel=0.05)

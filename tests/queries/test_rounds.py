@@ -44,9 +44,7 @@ def test_shares_cost_the_whole_and_none_is_better(target: PrivacyGuarantee) -> N
         assert rounds * each == pytest.approx(rho, rel=1e-12)
     for factor in (0.95, 1.05):
         if target.delta == 0:
-            other = RoundNoise(
-                factor * noise.errors, 1 / (1 / rounds - 2 / (factor * noise.errors)), noise.law
-            )
+            other = RoundNoise(factor * noise.errors, 1 / (1 / rounds - 2 / (factor * noise.errors)), noise.law)
         else:
             left = rho / rounds - 1 / (2 * (factor * noise.errors) ** 2)
             other = RoundNoise(factor * noise.errors, math.sqrt(1 / (2 * left)), noise.law)
@@ -129,9 +127,7 @@ def test_plans_promise_and_say_what_they_do_not() -> None:
     few = IterativeConstruction(max_updates=2, **given).plan(10**4)
     assert few.rounds == 3 and not few.promised and "rounds may not be enough" in few.notes()[0]
     assert "and so on, 3 rounds" in str(few) and "rounds may not be enough" in str(few)
-    assert (
-        "vacuous" in IterativeConstruction(accuracy=0.1, **{**given, "epsilon": 0.01}).plan(100).notes()[-1]
-    )
+    assert "vacuous" in IterativeConstruction(accuracy=0.1, **{**given, "epsilon": 0.01}).plan(100).notes()[-1]
 
 
 @pytest.mark.parametrize("epsilon", [11.0, 20.0, 50.0])

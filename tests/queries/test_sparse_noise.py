@@ -32,9 +32,7 @@ def log_laws(values: tuple[int, ...], stage: Comparisons, patterns: list[tuple[b
     below = {}
     for value in set(values):
         k = threshold - value  # below iff the noise is less than this
-        below[value] = np.where(
-            k > 0, 1 - q ** np.maximum(k, 0) / (1 + q), q ** (1.0 - np.minimum(k, 0)) / (1 + q)
-        )
+        below[value] = np.where(k > 0, 1 - q ** np.maximum(k, 0) / (1 + q), q ** (1.0 - np.minimum(k, 0)) / (1 + q))
     found = []
     for pattern in patterns:
         each = [1 - below[v] if up else below[v] for v, up in zip(values, pattern, strict=False)]
@@ -97,9 +95,7 @@ def test_scales_of_the_issue() -> None:
 @pytest.mark.parametrize("delta", [0.0, 1e-6])
 def test_stages_cost_what_was_asked_and_no_less(delta: float) -> None:
     target = PrivacyGuarantee(1.0, delta)
-    noise = tight_noise(
-        NAMED, 20_190, 4096, 10_000, target, 0.05, 0.3 if delta else None, 200 if delta else None
-    )
+    noise = tight_noise(NAMED, 20_190, 4096, 10_000, target, 0.05, 0.3 if delta else None, 200 if delta else None)
     total = compose(noise.stage.events, delta).epsilon
     assert total <= 1.0 and total == pytest.approx(1.0, rel=1e-3)
     assert noise.stage.redrawn == (noise.stage.answer_noise == "gaussian") == (delta > 0)
@@ -109,8 +105,7 @@ def test_many_updates_have_gaussian_answers_only_with_delta(monkeypatch: pytest.
     # Certification takes a second, and the choice of the noise comes before it.
     monkeypatch.setattr("dpstats.textbook.online_multiplicative_weights.covers", lambda events, target: True)
     monkeypatch.setattr(
-        "dpstats.textbook.online_multiplicative_weights._tightened",
-        lambda name, scales, updates, target: scales,
+        "dpstats.textbook.online_multiplicative_weights._tightened", lambda name, scales, updates, target: scales
     )
     bounds = []
     for delta in (0.0, 1e-6):

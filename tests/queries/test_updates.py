@@ -10,12 +10,7 @@ import pytest
 
 from dpstats.queries import LinearQueries
 from dpstats.textbook import build_net
-from dpstats.textbook.error_bounds import (
-    median_updates,
-    multiplicative_weights_updates,
-    perceptron_updates,
-    whole,
-)
+from dpstats.textbook.error_bounds import median_updates, multiplicative_weights_updates, perceptron_updates, whole
 from dpstats.textbook.updates import (
     Median,
     MultiplicativeWeights,
@@ -49,9 +44,7 @@ def test_printed_multiplicative_weights_step_by_hand() -> None:
     rule = MultiplicativeWeights(4, rate=0.2)
     for answer, r in ((0.1, F), (0.9, 1 - F)):
         weights = 0.25 * np.exp(-0.2 * r)
-        assert rule.updated(rule.start(), F, 0.5, answer, 0.05) == pytest.approx(
-            weights / weights.sum(), rel=1e-14
-        )
+        assert rule.updated(rule.start(), F, 0.5, answer, 0.05) == pytest.approx(weights / weights.sum(), rel=1e-14)
     # At eta = alpha/2 the potential falls by alpha^2/4: theorem 4.10's 4 log|X|/alpha^2.
     assert MultiplicativeWeights(4, 0.05).most_updates(0.1) == pytest.approx(400 * math.log(4), rel=1e-12)
 
@@ -130,12 +123,7 @@ def test_each_update_brings_the_hypothesis_nearer_by_what_is_stated() -> None:
 
 
 def adversarial_updates(
-    rule: UpdateRule,
-    x: np.ndarray,
-    queries: LinearQueries,
-    gap: float,
-    error: float,
-    pick: Callable[..., int],
+    rule: UpdateRule, x: np.ndarray, queries: LinearQueries, gap: float, error: float, pick: Callable[..., int]
 ) -> int:
     """Return how often a hypothesis can be told from x by ``gap``, with the answers that teach it least."""
     hypothesis, updates, true = rule.start(), 0, queries.answers(x)
@@ -165,11 +153,7 @@ def test_there_are_never_more_updates_than_stated(pick: Callable[..., int]) -> N
             ("mw", MultiplicativeWeights(4), multiplicative_weights_updates(4, gap)),
             ("mw", MultiplicativeWeights(4, gap / 2), multiplicative_weights_updates(4, gap, printed=True)),
             ("perceptron", Perceptron(4, norm), perceptron_updates(4, gap, norm)),
-            (
-                "perceptron",
-                Perceptron(4, norm, gap / 4),
-                perceptron_updates(4, gap, norm, printed=True),
-            ),
+            ("perceptron", Perceptron(4, norm, gap / 4), perceptron_updates(4, gap, norm, printed=True)),
             ("median", Median(net, 0.1), median_updates(len(net))),
             ("median", Median(net, 0.1, halving=True), median_updates(len(net))),
         ):

@@ -43,10 +43,7 @@ def test_rows_of_a_frame_or_their_counts_make_the_same_fit() -> None:
     [
         ({"workload": 2}, "domain must be declared for tables of attributes"),
         ({"domain": DOMAIN, "workload": 3}, "workload must be an integer at least 1 and at most 2, got 3"),
-        (
-            {"domain": DOMAIN, "workload": LinearQueries.prefixes(5)},
-            "on the domain's 6 cells, got queries on 5",
-        ),
+        ({"domain": DOMAIN, "workload": LinearQueries.prefixes(5)}, "on the domain's 6 cells, got queries on 5"),
         ({"domain": DOMAIN, "delta": 0.0}, "delta must be greater than 0"),
         ({"domain": DOMAIN, "epsilon": -1}, "epsilon must be"),
         ({"domain": 3, "workload": 1}, "attributes must be declared"),

@@ -38,11 +38,7 @@ def test_several_groups_and_a_budget() -> None:
     wilcoxon_signed_rank(X, n_simulations=99, budget=budget)
     mann_whitney(X, LABELS, groups=[0, 1], n_simulations=99, budget=budget)
     kruskal_wallis(X, LABELS, groups=[0, 1], n_simulations=99, budget=budget)
-    assert [charge.label for charge in budget.history()] == [
-        "SignedRankTest",
-        "MannWhitneyTest",
-        "KruskalWallisTest",
-    ]
+    assert [charge.label for charge in budget.history()] == ["SignedRankTest", "MannWhitneyTest", "KruskalWallisTest"]
 
 
 def test_two_samples_as_scipy_takes_them() -> None:

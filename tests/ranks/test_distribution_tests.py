@@ -39,14 +39,12 @@ def test_at_a_large_epsilon_statistics_are_those_of_scipy() -> None:
     scale = first.size * second.size / X.size
     for given in ({}, {"sizes": sizes}):
         found = {
-            kind: KolmogorovSmirnovTest(
-                groups=["a", "b"], statistic=kind, unknown="error", **given, **LOUD
-            ).fit(X, LABELS)
+            kind: KolmogorovSmirnovTest(groups=["a", "b"], statistic=kind, unknown="error", **given, **LOUD).fit(
+                X, LABELS
+            )
             for kind in STATISTICS
         }
-        assert found["ks"].statistic_ == pytest.approx(
-            scale * stats.ks_2samp(first, second).statistic, abs=1e-3
-        )
+        assert found["ks"].statistic_ == pytest.approx(scale * stats.ks_2samp(first, second).statistic, abs=1e-3)
         usual = stats.cramervonmises_2samp(first, second).statistic
         assert found["cvm"].statistic_ ** 2 == pytest.approx(scale * usual, rel=0.01)
         assert found["kuiper"].statistic_ >= found["ks"].statistic_
@@ -55,10 +53,7 @@ def test_at_a_large_epsilon_statistics_are_those_of_scipy() -> None:
 
 def test_one_sample_at_a_large_epsilon_is_that_of_scipy() -> None:
     law = stats.norm(0.1, 1.2)
-    found = {
-        kind: GoodnessOfFitTest(distribution=law, statistic=kind, **LOUD).fit(X).statistic_
-        for kind in STATISTICS
-    }
+    found = {kind: GoodnessOfFitTest(distribution=law, statistic=kind, **LOUD).fit(X).statistic_ for kind in STATISTICS}
     assert found["ks"] == pytest.approx(X.size * stats.kstest(X, law.cdf).statistic, abs=1e-3)
     usual = stats.cramervonmises(X, law.cdf).statistic
     assert found["cvm"] == pytest.approx(math.sqrt(X.size * usual), abs=1e-3)
@@ -108,11 +103,7 @@ def test_pvalues_and_cutoffs_agree() -> None:
     ):
         nulls = statistic.nulls(np.array(released), noise, 999)
         end = cutoff(nulls, 0.05, statistic.slack)
-        assert (
-            pvalue(nulls, end + 1e-6 * abs(end), statistic.slack)
-            <= 0.05
-            < pvalue(nulls, end, statistic.slack)
-        )
+        assert pvalue(nulls, end + 1e-6 * abs(end), statistic.slack) <= 0.05 < pvalue(nulls, end, statistic.slack)
     assert cutoff(nulls, 1e-4) == math.inf
 
 
@@ -193,9 +184,7 @@ def test_more_bad_parameters_are_refused() -> None:
     for call in (
         lambda: test.fit(X, LABELS),
         lambda: KolmogorovSmirnovTest(groups=["a", "b"], sizes=(1, 2)).fit(X, LABELS),
-        lambda: KolmogorovSmirnovTest(groups=[0, 1], sizes=(1, 2)).required_samples(
-            stats.norm(), stats.norm(1)
-        ),
+        lambda: KolmogorovSmirnovTest(groups=[0, 1], sizes=(1, 2)).required_samples(stats.norm(), stats.norm(1)),
         lambda: KolmogorovSmirnovTest(groups=[0, 1]).power(50, stats.norm(), "norm"),
         lambda: ks_test(X),
         lambda: GoodnessOfFitTest(distribution="norm", n_simulations=99).required_samples(

@@ -125,9 +125,7 @@ def test_noise_for_private_sizes_is_close_to_that_for_equal_public_ones() -> Non
 
 
 def test_sizes_are_released_where_they_tell_groups_apart() -> None:
-    told = {
-        (n, epsilon): middle_rank_sum(n, epsilon).per_row > 0 for n in (50, 1000) for epsilon in (0.1, 1, 4)
-    }
+    told = {(n, epsilon): middle_rank_sum(n, epsilon).per_row > 0 for n in (50, 1000) for epsilon in (0.1, 1, 4)}
     assert told == {(50, 0.1): False, (50, 1): False, (50, 4): True} | {
         (1000, 0.1): False,
         (1000, 1): True,
@@ -169,9 +167,7 @@ def test_intervals_of_sizes_follow_each_other_and_are_short() -> None:
         assert all(least <= most <= least * 41 / 40 for least, most in cut)
 
 
-def search_sizes(
-    middle: MiddleRankSum, released: np.ndarray, noise: CountNoise, size: int
-) -> tuple[float, float]:
+def search_sizes(middle: MiddleRankSum, released: np.ndarray, noise: CountNoise, size: int) -> tuple[float, float]:
     """Return the largest p-value over all sizes, and over those within the reach of the noise, by definition."""
     n, each = middle.rows, middle.per_row
     draws = noise.draw(np.random.default_rng(3), (size,)) / each
@@ -232,19 +228,14 @@ def test_private_sizes_of_unequal_groups_keep_the_level_and_have_nearly_the_powe
     for _ in range(200):
         noise = rng.normal(size=300)
         moved = noise + 0.62 * labels
-        pvalues = [
-            private.fit(noise, labels).pvalue_,
-            *(test.fit(moved, labels).pvalue_ for test in (private, public)),
-        ]
+        pvalues = [private.fit(noise, labels).pvalue_, *(test.fit(moved, labels).pvalue_ for test in (private, public))]
         found += np.array(pvalues) <= 0.05
     # Powers of 0.65 and 0.68 in the study, and 0.52 by p-values of the sizes alone: 4 standard errors are 0.13.
     assert found[0] <= 0.11 * 200 and found[1] >= 0.52 * 200 and found[1] >= found[2] - 0.13 * 200
 
 
 @pytest.mark.parametrize("zeros", [0.0, 0.6])
-@pytest.mark.parametrize(
-    ("n", "epsilon", "size"), [(60, 1e4, 20), (200, 0.5, 60), (200, 0.5, 30), (200, 3.0, 60)]
-)
+@pytest.mark.parametrize(("n", "epsilon", "size"), [(60, 1e4, 20), (200, 0.5, 60), (200, 0.5, 30), (200, 3.0, 60)])
 def test_unequal_groups_have_mean_0_and_vary_no_more_than_equal_ones(
     n: int, epsilon: float, size: int, zeros: float
 ) -> None:

@@ -17,11 +17,7 @@ Draw = Callable[[np.random.Generator, int], np.ndarray]
 
 def fitted(x: np.ndarray, y: np.ndarray, epsilon: float, public: bool = True) -> MannWhitneyTest:
     made = MannWhitneyTest(
-        groups=["x", "y"],
-        sizes=(len(x), len(y)) if public else None,
-        epsilon=epsilon,
-        n_simulations=99,
-        random_state=0,
+        groups=["x", "y"], sizes=(len(x), len(y)) if public else None, epsilon=epsilon, n_simulations=99, random_state=0
     )
     return made.fit(np.concatenate([x, y]), np.repeat(["x", "y"], [len(x), len(y)]))
 

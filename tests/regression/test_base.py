@@ -53,9 +53,7 @@ def test_a_test_agrees_with_its_interval(model: PrivateLinearRegression) -> None
     assert one.statistic == pytest.approx([z])
     assert one.pvalue == pytest.approx([2 * stats.t.sf(abs(z), DEGREES)])
     assert model.test(1, -0.5).pvalue == one.pvalue
-    assert model.test("Intercept").statistic[0] == pytest.approx(
-        model.intercept_ / model.intercept_standard_error_
-    )
+    assert model.test("Intercept").statistic[0] == pytest.approx(model.intercept_ / model.intercept_standard_error_)
     less, greater = (model.test("dose", -0.5, side).pvalue[0] for side in ("less", "greater"))
     assert less + greater == pytest.approx(1)
     assert model.test("dose", -0.5, "less").confidence_interval().low[0] == -np.inf
@@ -188,11 +186,7 @@ def test_a_formula_gives_names_and_predictions() -> None:
         {"y": rng.normal(size=3000), "x": rng.normal(size=3000), "plan": rng.choice(list("abc"), 3000)}
     )
     made = PrivateLinearRegression.from_formula(
-        "y ~ x + C(plan)",
-        frame,
-        bounds={"y": (-5, 5), "x": (-4, 4)},
-        levels={"plan": ["a", "b", "c"]},
-        random_state=0,
+        "y ~ x + C(plan)", frame, bounds={"y": (-5, 5), "x": (-4, 4)}, levels={"plan": ["a", "b", "c"]}, random_state=0
     )
     assert made._names() == ["Intercept", "x", "C(plan)[T.b]", "C(plan)[T.c]"] or len(made.coef_) == 3
     assert made.predict(frame.drop(columns="y")).shape == (3000,)

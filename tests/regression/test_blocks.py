@@ -39,13 +39,7 @@ def test_a_change_of_one_parameter_is_not_answered_from_what_was_kept() -> None:
     step = questions()[8]
     shift, theta, white = step.shift, step.theta, step.whitening  # type: ignore[attr-defined]
     first = kept.answer(step)
-    for change in (
-        {"radius": 1.1},
-        {"bits": 11},
-        {"shift": shift + 1},
-        {"theta": theta * 2},
-        {"whitening": white * 2},
-    ):
+    for change in ({"radius": 1.1}, {"bits": 11}, {"shift": shift + 1}, {"theta": theta * 2}, {"whitening": white * 2}):
         other = replace(step, **change)  # type: ignore[type-var]
         found, expected = kept.answer(other), Blocks(X, y, DESIGN).answer(other)
         assert all(np.array_equal(found[name], value) for name, value in expected.items())
@@ -55,9 +49,7 @@ def test_a_change_of_one_parameter_is_not_answered_from_what_was_kept() -> None:
 
 @pytest.mark.parametrize("estimator", [PrivateLinearRegression, PrivateLogisticRegression])
 @pytest.mark.parametrize("missing", ["error", "drop"])
-def test_releases_do_not_depend_on_what_is_kept(
-    estimator: type, missing: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_releases_do_not_depend_on_what_is_kept(estimator: type, missing: str, monkeypatch: pytest.MonkeyPatch) -> None:
     X, y = np.random.default_rng(3).normal(size=(9000, 3)), np.arange(9000) % 2
     if missing == "drop":
         X[::7, 1] = np.nan

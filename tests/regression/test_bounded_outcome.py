@@ -11,12 +11,7 @@ from dpstats.textbook import FunctionalMechanismRegression
 RNG = np.random.default_rng(0)
 X = RNG.normal(size=(4000, 2))
 Y = np.abs(5 + X @ [1.0, -1.0] + RNG.normal(size=4000))
-KINDS = [
-    PrivateLinearRegression,
-    SufficientStatisticsRegression,
-    FunctionalMechanismRegression,
-    PrivateCountRegression,
-]
+KINDS = [PrivateLinearRegression, SufficientStatisticsRegression, FunctionalMechanismRegression, PrivateCountRegression]
 
 
 @pytest.mark.parametrize("kind", KINDS)

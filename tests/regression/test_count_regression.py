@@ -60,9 +60,7 @@ def test_the_dispersion_is_reported() -> None:
     assert "mean + " in str(made.summary())
 
 
-@pytest.mark.parametrize(
-    "case", ["all 0", "all at the bound", "one count", "few rows", "huge bounds", "constant x"]
-)
+@pytest.mark.parametrize("case", ["all 0", "all at the bound", "one count", "few rows", "huge bounds", "constant x"])
 def test_rows_with_nothing_to_estimate_give_finite_numbers(case: str) -> None:
     rng = np.random.default_rng(3)
     n, high = (12 if case == "few rows" else 3000), (1e9 if case == "huge bounds" else 50.0)
@@ -96,9 +94,7 @@ def test_the_largest_overdispersion_gives_finite_numbers_and_more_is_refused() -
 
 def test_predictions_that_overflow_give_no_warning() -> None:
     X = np.random.default_rng(6).normal(size=(100, 2))
-    made = PrivateCountRegression(x_bounds=(-4, 4), y_bounds=(0, 20), epsilon=0.3, random_state=1).fit(
-        X, X[:, 0] > 0
-    )
+    made = PrivateCountRegression(x_bounds=(-4, 4), y_bounds=(0, 20), epsilon=0.3, random_state=1).fit(X, X[:, 0] > 0)
     # Warnings are errors here.
     found = made.get_prediction(X * 1e4)
     low, high = found.confidence_interval()
@@ -121,9 +117,7 @@ def test_a_rare_group_of_large_counts_has_a_true_interval() -> None:
     hits = []
     for _ in range(40):
         X = np.column_stack([rng.random(8000) < 0.05, rng.normal(size=8000)]).astype(float)
-        made = PrivateCountRegression(
-            x_bounds=[(0, 1), (-4, 4)], y_bounds=(0, 20_000), epsilon=1.0, random_state=rng
-        )
+        made = PrivateCountRegression(x_bounds=[(0, 1), (-4, 4)], y_bounds=(0, 20_000), epsilon=1.0, random_state=rng)
         found = made.fit(X, rng.poisson(np.exp(7 + X @ [0.6, 0.3]))).confidence_interval()
         hits.append((found.low <= [0.6, 0.3]) & (found.high >= [0.6, 0.3]))
     assert (np.mean(hits, axis=0) > 0.78).all()

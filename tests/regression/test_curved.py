@@ -79,9 +79,7 @@ def test_an_open_reference_level_opens_the_constant_too() -> None:
     assert made.intercept_confidence_interval().low == -np.inf
     low, high = made.t_test("Intercept + treated = 0").confidence_interval()
     assert np.isfinite([low, high]).all()
-    assert "In [treated = 0] events cannot be distinguished from none: only a lower limit" in str(
-        made.summary()
-    )
+    assert "In [treated = 0] events cannot be distinguished from none: only a lower limit" in str(made.summary())
 
 
 def test_separation_by_another_column_is_not_blamed_on_noise() -> None:

@@ -9,12 +9,7 @@ import numpy as np
 import pytest
 
 from dpstats.data.rows import Table
-from dpstats.regression import (
-    PrivateCountRegression,
-    PrivateLinearRegression,
-    PrivateLogisticRegression,
-    engine,
-)
+from dpstats.regression import PrivateCountRegression, PrivateLinearRegression, PrivateLogisticRegression, engine
 from dpstats.regression.blocks import Design
 from dpstats.regression.engine import of_draw, walked
 from dpstats.regression.path import Estimate, find_identified
@@ -32,9 +27,7 @@ def test_several_draws_go_ways_of_their_own() -> None:
         plan = estimator.plan(300, 2)
         with Session.simulated(plan, np.random.default_rng(1), 3) as session:
             estimator._release(estimator._read(Table(X, y=outcome), plan), plan, session)
-        ways = [
-            {name: of_draw(values, draw) for name, values in session.released.items()} for draw in range(3)
-        ]
+        ways = [{name: of_draw(values, draw) for name, values in session.released.items()} for draw in range(3)]
         estimates = [walked(way, plan).estimate().params for way in ways]
         assert len({tuple(params) for params in estimates}) == 3
 

@@ -54,9 +54,7 @@ def test_no_sum_with_laplace_noise_exceeds_its_tails() -> None:
         for part in np.linspace(0.001, 0.999, 50):
             # One Laplace number and a normal one, exactly.
             assert normal_laplace_tail(reach, np.sqrt(1 - part), np.sqrt(part / 2)) <= tail * (1 + 1e-9)
-    for level, count, part, lead in itertools.product(
-        (0.8, 0.9, 0.95), (2, 5), (0.3, 0.9, 1 - 1e-6), (0.2, 0.5, 0.9)
-    ):
+    for level, count, part, lead in itertools.product((0.8, 0.9, 0.95), (2, 5), (0.3, 0.9, 1 - 1e-6), (0.2, 0.5, 0.9)):
         tail = (1 - level) / 2
         variances = part * np.array([lead, *[(1 - lead) / (count - 1)] * (count - 1)])
         assert tail_of_sum(NORMAL_AND_LAPLACE.reach(tail), variances, 1 - part) <= tail * (1 + 1e-4)

@@ -263,9 +263,7 @@ def test_declarations_are_checked(rows: pd.DataFrame) -> None:
 
 def test_noise_that_hides_the_slopes_is_refused_before_the_charge(rows: pd.DataFrame) -> None:
     budget = PrivacyBudget(epsilon=1, delta=1e-6)
-    few = PrivateLinearRegression(
-        factors=ARMS, epsilon=0.1, budget=budget, x_bounds=BOUNDS, y_bounds=(-6, 10)
-    )
+    few = PrivateLinearRegression(factors=ARMS, epsilon=0.1, budget=budget, x_bounds=BOUNDS, y_bounds=(-6, 10))
     with pytest.raises(InvalidParameter, match="epsilon must"):
         few.fit(rows.head(200), rows["y"].head(200))
     assert budget.spent.epsilon == 0

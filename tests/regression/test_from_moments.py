@@ -33,9 +33,7 @@ def test_with_next_to_no_noise_it_is_least_squares(kind: type, intercept: bool) 
     middle = bounds.mean(axis=1) if intercept else np.zeros(3)
     X = middle + rng.uniform(-0.3, 0.3, (4000, 3)) * np.diff(bounds)[:, 0] / 2
     y = 3 * intercept + X @ [0.5, -0.1, 0.2] + rng.normal(size=4000)
-    made = kind(
-        x_bounds=bounds, y_bounds=(-12, 18), epsilon=1e5, fit_intercept=intercept, random_state=0
-    ).fit(X, y)
+    made = kind(x_bounds=bounds, y_bounds=(-12, 18), epsilon=1e5, fit_intercept=intercept, random_state=0).fit(X, y)
     Z = np.column_stack([np.ones(4000), X]) if intercept else X
     theta = np.linalg.lstsq(Z, y, rcond=None)[0]
     scale = np.sqrt(np.mean((y - Z @ theta) ** 2))

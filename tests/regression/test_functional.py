@@ -38,9 +38,7 @@ def test_intervals_hold_far_out_where_normal_ones_would_not() -> None:
     rng, z = np.random.default_rng(0), []
     X, y, _ = dataset(20_000, 1, rng)
     for _ in range(1500):
-        made = FunctionalMechanismRegression(x_bounds=(-4, 4), y_bounds=(-9000, 9000), random_state=rng).fit(
-            X, y - 1
-        )
+        made = FunctionalMechanismRegression(x_bounds=(-4, 4), y_bounds=(-9000, 9000), random_state=rng).fit(X, y - 1)
         z.append(abs(made.coef_[0] - 0.5) / made.standard_errors_[0])
     far = [int(np.sum(np.array(z) > law.reach(0.0005))) for law in (NORMAL_AND_LAPLACE, NORMAL)]
     # So many of 1500 at .001 are seen once in 10^4; beyond the normal law's reach there are more.

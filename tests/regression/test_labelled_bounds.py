@@ -17,10 +17,7 @@ ORDER = ["c", "a", "b"]
 RNG = np.random.default_rng(0)
 ROWS = pd.DataFrame({name: RNG.uniform(*pair, size=500) for name, pair in BOUNDS.items()})[ORDER]
 Y = (ROWS["a"] + ROWS["b"] / 50 > 0.5).astype(float)
-LABELLED = {
-    "mapping": BOUNDS,
-    "frame": pd.DataFrame(BOUNDS, index=["low", "high"]).T,
-}
+LABELLED = {"mapping": BOUNDS, "frame": pd.DataFrame(BOUNDS, index=["low", "high"]).T}
 KINDS = [(PrivateLinearRegression, {"y_bounds": (-1, 2)}), (PrivateLogisticRegression, {})]
 
 

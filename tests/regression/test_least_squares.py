@@ -75,9 +75,7 @@ def test_the_summary_is_laid_out_as_a_statistician_knows_it(kind: type) -> None:
 @kinds
 def test_works_in_a_pipeline_and_survives_pickle(kind: type) -> None:
     X, y = rows(2000)
-    steps = make_pipeline(
-        FunctionTransformer(np.tanh), kind(x_bounds=(-1, 1), y_bounds=(-8, 10), random_state=0)
-    )
+    steps = make_pipeline(FunctionTransformer(np.tanh), kind(x_bounds=(-1, 1), y_bounds=(-8, 10), random_state=0))
     steps.fit(X, y)
     again = pickle.loads(pickle.dumps(steps))
     assert np.array_equal(again.predict(X), steps.predict(X))
@@ -106,9 +104,7 @@ def test_a_formula_is_a_way_in(kind: type) -> None:
         ({"fit_intercept": "yes"}, "fit_intercept must be True or False"),
     ],
 )
-def test_bad_parameters_are_refused_before_anything_is_charged(
-    kind: type, options: dict[str, Any], words: str
-) -> None:
+def test_bad_parameters_are_refused_before_anything_is_charged(kind: type, options: dict[str, Any], words: str) -> None:
     budget = PrivacyBudget(1.0, 1e-6)
     with pytest.raises(InvalidParameter, match=words):
         kind(**{**BOUNDS, **options}, budget=budget).fit(np.zeros((10, 2)), np.zeros(10))

@@ -16,17 +16,11 @@ from sklearn.preprocessing import FunctionTransformer
 
 from dpstats.errors import InvalidParameter
 from dpstats.privacy import BudgetExceeded, PrivacyBudget
-from dpstats.regression import (
-    PrivateLinearRegression,
-    PrivateLogisticRegression,
-    SufficientStatisticsRegression,
-)
+from dpstats.regression import PrivateLinearRegression, PrivateLogisticRegression, SufficientStatisticsRegression
 from dpstats.regression.plan import RegressionPlan
 
 
-def rows(
-    n: int, d: int, rng: np.random.Generator, errors: str = "normal", scales: Any = 1.0
-) -> tuple[Any, Any, Any]:
+def rows(n: int, d: int, rng: np.random.Generator, errors: str = "normal", scales: Any = 1.0) -> tuple[Any, Any, Any]:
     X = rng.normal(size=(n, d)) * scales
     beta = np.where(np.arange(d) % 2, -0.5, 0.5)
     e = {
@@ -38,16 +32,12 @@ def rows(
     return X, 1 + X @ beta + e, beta
 
 
-def covered(
-    n: int, d: int, fits: int, seed: int, epsilon: float = 1.0, **options: Any
-) -> tuple[int, int, float]:
+def covered(n: int, d: int, fits: int, seed: int, epsilon: float = 1.0, **options: Any) -> tuple[int, int, float]:
     """Return how many coefficients their intervals cover, of how many, and the median width over least squares'."""
     rng, hits, widths = np.random.default_rng(seed), 0, []
     for _ in range(fits):
         X, y, beta = rows(n, d, rng, **options)
-        made = PrivateLinearRegression(
-            x_bounds=(-4, 4), y_bounds=(-8, 10), epsilon=epsilon, random_state=rng
-        ).fit(X, y)
+        made = PrivateLinearRegression(x_bounds=(-4, 4), y_bounds=(-8, 10), epsilon=epsilon, random_state=rng).fit(X, y)
         low, high = made.confidence_interval()
         hits += int(((low <= beta) & (beta <= high)).sum())
         Z = np.column_stack([np.ones(n), X])
@@ -125,9 +115,7 @@ def test_rare_indicators_are_as_precise_as_other_columns(beside: bool) -> None:
         X = (group[:, None] == np.arange(1, 4)).astype(float)
         X = np.column_stack([rng.normal(size=60_000) / 4, X]) if beside else X
         y = X.sum(axis=1) * 0.3 + rng.normal(size=60_000)
-        made = PrivateLinearRegression(
-            x_bounds=(-1, 1), y_bounds=(-8, 8), epsilon=2.0, random_state=seed
-        ).fit(X, y)
+        made = PrivateLinearRegression(x_bounds=(-1, 1), y_bounds=(-8, 8), epsilon=2.0, random_state=seed).fit(X, y)
         Z = np.column_stack([np.ones(60_000), X])
         widths.append(made.standard_errors_ / np.sqrt(np.diag(np.linalg.inv(Z.T @ Z)))[1:])
         hits += int((np.abs(made.coef_ - 0.3) < 1.96 * made.standard_errors_).sum())
@@ -161,9 +149,7 @@ def test_without_an_intercept() -> None:
     rng = np.random.default_rng(4)
     X = rng.uniform(0, 2, (20_000, 2))
     y = X @ [1.0, -0.5] + rng.normal(size=20_000)
-    made = PrivateLinearRegression(
-        x_bounds=(0, 2), y_bounds=(-5, 5), fit_intercept=False, random_state=0
-    ).fit(X, y)
+    made = PrivateLinearRegression(x_bounds=(0, 2), y_bounds=(-5, 5), fit_intercept=False, random_state=0).fit(X, y)
     assert made.intercept_ == 0.0
     assert made.params_.shape == (2,)
     assert np.abs((made.coef_ - [1.0, -0.5]) / made.standard_errors_).max() < 4
@@ -273,8 +259,7 @@ def test_works_in_a_pipeline_and_survives_pickle() -> None:
     rng = np.random.default_rng(11)
     X, y, _ = rows(2000, 2, rng)
     steps = make_pipeline(
-        FunctionTransformer(np.tanh),
-        PrivateLinearRegression(x_bounds=(-1, 1), y_bounds=(-8, 10), random_state=0),
+        FunctionTransformer(np.tanh), PrivateLinearRegression(x_bounds=(-1, 1), y_bounds=(-8, 10), random_state=0)
     ).fit(X, y)
     again = pickle.loads(pickle.dumps(steps))
     assert np.array_equal(again.predict(X), steps.predict(X))
@@ -359,9 +344,7 @@ def test_few_observed_rows_are_named() -> None:
             rng = np.random.default_rng(seed)
             X = rng.uniform(-1, 1, (2000, 2))
             y = np.where(rng.random(2000) < share, np.nan, X @ [1.0, -1.0] + rng.normal(size=2000) / 3)
-            made = PrivateLinearRegression(
-                x_bounds=(-1, 1), y_bounds=(-3, 3), missing="drop", random_state=seed
-            )
+            made = PrivateLinearRegression(x_bounds=(-1, 1), y_bounds=(-3, 3), missing="drop", random_state=seed)
             notes = " ".join(made.fit(X, y).summary().notes)
             assert ("rows are observed at this epsilon" in notes or "Noise only" in notes) == named
 
@@ -371,12 +354,8 @@ def test_few_rows_of_one_column_take_one_release() -> None:
     X = rng.normal(size=(300, 1))
     y = X[:, 0] + rng.normal(size=300)
     given = {"x_bounds": (-4, 4), "y_bounds": (-6, 6), "random_state": 1}
-    few, moments = (
-        kind(**given).fit(X, y) for kind in (PrivateLinearRegression, SufficientStatisticsRegression)
-    )
-    assert np.array_equal(few.params_, moments.params_) and np.array_equal(
-        few.params_cov_, moments.params_cov_
-    )
+    few, moments = (kind(**given).fit(X, y) for kind in (PrivateLinearRegression, SufficientStatisticsRegression))
+    assert np.array_equal(few.params_, moments.params_) and np.array_equal(few.params_cov_, moments.params_cov_)
     assert few.plan_.few_rows and "few rows" in str(few.plan_) and "few rows" in str(few.summary())
     assert "few rows" not in str(moments.plan_)
     assert few.identified_.all() and not few.uneven_ and few.hidden_bias_ == 0
@@ -403,9 +382,9 @@ def test_slopes_of_few_rows_are_covered() -> None:
         for _ in range(60):
             X = rng.normal(size=(n, 1))
             y = slope * X[:, 0] + scale * rng.normal(size=n)
-            made = PrivateLinearRegression(
-                x_bounds=(-4, 4), y_bounds=(-6, 6), epsilon=epsilon, random_state=rng
-            ).fit(X, y)
+            made = PrivateLinearRegression(x_bounds=(-4, 4), y_bounds=(-6, 6), epsilon=epsilon, random_state=rng).fit(
+                X, y
+            )
             low, high = made.confidence_interval()
             hits += int((low[0] <= slope <= high[0]) & made.identified_[0])
             fits += int(made.identified_[0])

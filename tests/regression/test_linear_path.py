@@ -108,9 +108,7 @@ def test_a_slope_that_skewness_turns_with_is_covered_or_said() -> None:
         rng = np.random.default_rng(seed)
         X = rng.normal(size=(12_000, 3))
         y = 1 + X @ [0.5, -0.5, 0.5] + (rng.exponential(size=12_000) - 1) * np.sign(X[:, 0])
-        made = PrivateLinearRegression(
-            x_bounds=(-4, 4), y_bounds=(-8, 10), epsilon=2.0, random_state=seed
-        ).fit(X, y)
+        made = PrivateLinearRegression(x_bounds=(-4, 4), y_bounds=(-8, 10), epsilon=2.0, random_state=seed).fit(X, y)
         low, high = made.confidence_interval()
         hits += low[0] <= 0.5 <= high[0]
         said += made.uneven_
@@ -143,9 +141,7 @@ def test_slopes_of_groups_far_from_the_line_or_of_wide_residuals_are_covered(
     hits = 0
     for seed in range(24):
         X, y = beside_a_group(rate, n, seed, **group)
-        made = PrivateLinearRegression(x_bounds=[(0, 1), (-4, 4)], y_bounds=y_bounds, random_state=seed).fit(
-            X, y
-        )
+        made = PrivateLinearRegression(x_bounds=[(0, 1), (-4, 4)], y_bounds=y_bounds, random_state=seed).fit(X, y)
         low, high = made.confidence_interval()
         hits += low[0] <= group["slope"] <= high[0]
     assert hits >= least
@@ -156,9 +152,7 @@ def test_normal_residuals_of_different_spread_are_not_called_skewed() -> None:
     said = 0
     for seed in range(12):
         X, y = beside_a_group(0.5, 5000, seed, slope=5.0, spread=0.3)
-        made = PrivateLinearRegression(x_bounds=[(0, 1), (-4, 4)], y_bounds=(-20, 25), random_state=seed).fit(
-            X, y
-        )
+        made = PrivateLinearRegression(x_bounds=[(0, 1), (-4, 4)], y_bounds=(-20, 25), random_state=seed).fit(X, y)
         said += made.uneven_
     assert said <= 3
 

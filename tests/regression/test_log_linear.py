@@ -101,9 +101,7 @@ def test_a_row_moves_no_release_further_than_declared(missing: str) -> None:
         for x, y, exposure in changes:
             other = rows.copy(), outcomes.copy(), exposures.copy()
             other[0][7], other[1][7], other[2][7] = x, y, exposure
-            check = check_sensitivity(
-                estimator, (rows, (outcomes, exposures)), (other[0], (other[1], other[2]))
-            )
+            check = check_sensitivity(estimator, (rows, (outcomes, exposures)), (other[0], (other[1], other[2])))
             assert not check.violated, str(check)
 
 
@@ -162,10 +160,7 @@ def test_a_score_is_a_second_release() -> None:
     made = PrivateCountRegression(**BOUNDS | {"random_state": None, "budget": budget, "epsilon": 1.5})
     made.fit(X, Y)
     assert np.isnan(found := made.score(X, Y)) or found <= 1
-    assert [entry.label for entry in budget.history()] == [
-        "PrivateCountRegression",
-        "PrivateCountRegression score",
-    ]
+    assert [entry.label for entry in budget.history()] == ["PrivateCountRegression", "PrivateCountRegression score"]
     with pytest.raises(BudgetExceeded):
         made.score(X, Y, exposure=EXPOSURE)
     with pytest.raises(InvalidParameter, match="sample_weight must"):
@@ -177,14 +172,7 @@ def test_ratios_and_summary() -> None:
     assert np.allclose(made.rate_ratios_, np.exp(made.coef_))
     assert np.allclose(np.log(list(made.rate_ratio_interval())), list(made.confidence_interval()))
     text = str(made.summary())
-    for word in (
-        "rate ratio",
-        "log; robust (HC)",
-        "mean^2",
-        "Outcomes outside bounds",
-        "privacy",
-        "weighted",
-    ):
+    for word in ("rate ratio", "log; robust (HC)", "mean^2", "Outcomes outside bounds", "privacy", "weighted"):
         assert word in text
     assert "still long" not in text
     made.unsettled_, made.settled_ = True, np.array([False, True])

@@ -133,9 +133,7 @@ def test_the_threshold_counts_what_the_calibration_leaves() -> None:
     path = exact("counts", np.random.default_rng(10).poisson(MEANS).astype(float), 400)
     widths = (1.5, 4.0)
     tables = [tabulate(path.family, path._predictors, path.dispersion, width) for width in (widths, *widths)]
-    several, *single = (
-        path._levers(each, at) for each, at in zip(tables, (np.array(widths), *widths), strict=True)
-    )
+    several, *single = (path._levers(each, at) for each, at in zip(tables, (np.array(widths), *widths), strict=True))
     assert np.allclose(several.after, [each.after for each in single], rtol=1e-9)
     # Noise never leaves more than was unknown before. A short threshold leaves more.
     assert (several.after[:, 0, 0] <= tables[0].bias ** 2).all()
@@ -154,10 +152,7 @@ def test_rows_that_are_still_far_off_are_not_clipped() -> None:
     path._choose_width(step_name(STEPS))
     # Up to one mean, where that is wider than twelve standard deviations
     mean = np.exp([path._predictors.center])
-    assert (
-        path.width == pytest.approx(float((mean / path.family.std(mean, path.dispersion))[0]))
-        and path.width > 12
-    )
+    assert path.width == pytest.approx(float((mean / path.family.std(mean, path.dispersion))[0])) and path.width > 12
     assert path.estimate().unsettled
 
 

@@ -9,25 +9,12 @@ import numpy as np
 import pytest
 
 from dpstats.regression.blocks import X_BITS, Blocks, Design, Question
-from dpstats.regression.log_linear_plan import (
-    EXCESS,
-    TILT,
-    Curves,
-    Excess,
-    LogLinearStep,
-    Rates,
-    Spread,
-    WeightedNorms,
-)
+from dpstats.regression.log_linear_plan import EXCESS, TILT, Curves, Excess, LogLinearStep, Rates, Spread, WeightedNorms
 from dpstats.regression.rows import CURVATURE, GRADIENT, MEAT, OUTSIDE, SIZE, Center, coordinates
 
 BITS, D, HIGH = 20, 3, 30.0
 DESIGN = replace(Design.check([(-2, 4), (0, 10), (-1, 1)], (0, HIGH), D, True), exposure=(0.5, 8.0))
-MODEL = (
-    np.rint(np.array([0.1, -0.2, 0.3]) * 2**X_BITS),
-    True,
-    coordinates(np.array([0.3, 0.5, -0.4, 0.2]), D + 1),
-)
+MODEL = (np.rint(np.array([0.1, -0.2, 0.3]) * 2**X_BITS), True, coordinates(np.array([0.3, 0.5, -0.4, 0.2]), D + 1))
 WHITE = coordinates(np.random.default_rng(0).normal(size=(D + 1, D + 1)), D + 1)
 POINTS = np.linspace(-5.0, 5.0, 41)
 CURVES = Curves(
@@ -93,8 +80,7 @@ def test_a_step_is_what_its_formula_says() -> None:
     rows = np.column_stack([np.full(200, 2.0**X_BITS), z])
     linear = rows @ MODEL[2] + np.log(exposure.clip(0.5, 8.0))
     curves = {
-        name: np.interp(linear, POINTS, getattr(CURVES, name))
-        for name in ("mean", "clip", "pull", "weight", "curved")
+        name: np.interp(linear, POINTS, getattr(CURVES, name)) for name in ("mean", "clip", "pull", "weight", "curved")
     }
     xt = rows @ WHITE.T * curves["weight"][:, None]
     factor = np.minimum(1, 1.5 / np.linalg.norm(xt, axis=1))

@@ -34,9 +34,7 @@ def test_functions_of_gamma_outcomes() -> None:
     mean, std, clip, pull, weight = (
         float(part[0]) for part in curves.evaluate(at, "mean", "std", "clip", "pull", "weight")
     )
-    assert (mean, std, clip) == pytest.approx(
-        (math.exp(0.7), math.exp(0.7) / math.sqrt(2), 1.5 * std), rel=1e-3
-    )
+    assert (mean, std, clip) == pytest.approx((math.exp(0.7), math.exp(0.7) / math.sqrt(2), 1.5 * std), rel=1e-3)
     assert weight == pytest.approx(1.0)  # the center's
     y = np.random.default_rng(1).gamma(2.0, mean / 2, 400_000)
     # 400,000 residuals in [-1, 1]: five standard errors are below 0.006.

@@ -143,9 +143,7 @@ def test_a_formula_without_columns_is_log_odds(n: int, rate: float) -> None:
     hits, noted, truth = 0, 0, np.log(rate / (1 - rate))
     for seed in range(40):
         y = (np.random.default_rng(seed).random(n) < rate).astype(float)
-        made = PrivateLogisticRegression.from_formula(
-            "y ~ 1", pd.DataFrame({"y": y}), bounds={}, random_state=seed
-        )
+        made = PrivateLogisticRegression.from_formula("y ~ 1", pd.DataFrame({"y": y}), bounds={}, random_state=seed)
         low, high = made.estimates("Intercept").confidence_interval()
         hits += low[0] <= truth <= high[0]
         noted += any(note.startswith("Few rows") for note in made.summary().notes)

@@ -90,13 +90,7 @@ def covered(spread: float, rate: float, n: int, epsilon: float, fits: int) -> tu
 @pytest.mark.parametrize(
     ("spread", "rate", "n", "epsilon", "widest"),
     [
-        (
-            2.0,
-            0.5,
-            20_000,
-            1.0,
-            1.35,
-        ),  # was 6.2: every change of the gradient counted as a mistaken curvature
+        (2.0, 0.5, 20_000, 1.0, 1.35),  # was 6.2: every change of the gradient counted as a mistaken curvature
         (3.0, 0.5, 20_000, 1.0, 1.6),  # was 10.4
         (0.5, 0.01, 100_000, 3.0, 1.3),  # was 13.5: eigenvalues below 0.02 counted as unknown
     ],

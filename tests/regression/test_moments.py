@@ -15,9 +15,7 @@ from dpstats.regression.linear_path import STAGE, MomentsPlan, moments_integers,
 from dpstats.regression.rows import MOMENTS
 
 
-def plan(
-    norm: str = "l2", n: int = 5000, d: int = 3, epsilon: float = 1.0, intercept: bool = True
-) -> MomentsPlan:
+def plan(norm: str = "l2", n: int = 5000, d: int = 3, epsilon: float = 1.0, intercept: bool = True) -> MomentsPlan:
     design = Design.check((-2, 6), (-1, 3), d, intercept)
     return moments_plan(norm, design, n, epsilon, 1e-6 if norm == "l2" else 0.0, "error")
 
@@ -33,9 +31,7 @@ def entries(norm: str, u: tuple[int, ...], w: tuple[int, ...]) -> Fraction:
 def test_a_ball_on_a_small_lattice(norm: str, p: int, K: int) -> None:
     power = 2 if norm == "l2" else 1
     rows = [
-        row
-        for row in itertools.product(range(-K, K + 1), repeat=p)
-        if sum(abs(k) ** power for k in row) <= K**power
+        row for row in itertools.product(range(-K, K + 1), repeat=p) if sum(abs(k) ** power for k in row) <= K**power
     ]
     most = max(entries(norm, u, w) for u, w in itertools.combinations(rows, 2))
     # 2 in units of the ball, attained by two axes.

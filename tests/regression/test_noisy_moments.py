@@ -155,9 +155,7 @@ def test_one_column_covers_however_large_its_slope_is() -> None:
             found = coefficients(M + one, noise, 10**9, 1.0, False, np.eye(1))
             z.append(abs(found.estimate[0] - 3) / np.sqrt(found.cov[0, 0]))
             h = divisor((M + one)[1:2, 1:2], noise)[0, 0]
-            first.append(
-                abs(found.estimate[0] - 3) * h / np.hypot(noise.above, noise.diagonal * found.estimate[0])
-            )
+            first.append(abs(found.estimate[0] - 3) * h / np.hypot(noise.above, noise.diagonal * found.estimate[0]))
         assert np.mean(np.array(z) < 1.96) > 0.93
         if size == 0.2:
             # Errors of first order alone.
@@ -170,8 +168,7 @@ def test_the_variance_of_residuals_counts_what_the_fit_took_from_it(noise: Matri
     p, rng, residual = 8, np.random.default_rng(9), 0.2
     exact = moments(matrix(p, 3), np.linspace(-0.5, 0.5, p), residual)
     found = [
-        coefficients(exact + N, noise, 4000, 1.0, True, np.eye(p)).scale ** 2
-        for N in drawn(p + 1, noise, 400, rng)
+        coefficients(exact + N, noise, 4000, 1.0, True, np.eye(p)).scale ** 2 for N in drawn(p + 1, noise, 400, rng)
     ]
     share = exact[0, 0]
     assert 0.99 < np.mean(found) * share / residual < 1.03

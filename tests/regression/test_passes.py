@@ -10,12 +10,7 @@ import pytest
 
 from dpstats.data import Table
 from dpstats.lattice.products import ROWS, compute_room, inside_ball, powered_norms
-from dpstats.regression import (
-    PrivateCountRegression,
-    PrivateLinearRegression,
-    PrivateLogisticRegression,
-    passes,
-)
+from dpstats.regression import PrivateCountRegression, PrivateLinearRegression, PrivateLogisticRegression, passes
 from dpstats.regression.blocks import Blocks, DesignRows
 from dpstats.regression.passes import UNCOMPILED, Bins, CompiledPasses, Passes, choose_passes
 from tests.regression.test_rows import DESIGN, data, questions
@@ -24,9 +19,7 @@ has_numba = importlib.util.find_spec("numba") is not None
 PLAIN = Passes()
 
 
-@pytest.fixture(
-    params=["python", pytest.param("numba", marks=pytest.mark.skipif(not has_numba, reason="no numba"))]
-)
+@pytest.fixture(params=["python", pytest.param("numba", marks=pytest.mark.skipif(not has_numba, reason="no numba"))])
 def loops(request: pytest.FixtureRequest) -> Any:
     """Return loops, compiled or not."""
     found = UNCOMPILED if request.param == "python" else passes._compile()
@@ -78,9 +71,7 @@ def test_loops_have_the_results_of_numpy(loops: Any, d: int) -> None:
     assert np.array_equal(multiplied, also) and np.array_equal(also, rows * weights[:, None])
     for copies in (False, True):
         scaled, again = rows.copy(), rows.copy()
-        kept = (
-            (np.empty(rows.shape, np.float32), np.empty(rows.shape, np.float32)) if copies else (None, None)
-        )
+        kept = (np.empty(rows.shape, np.float32), np.empty(rows.shape, np.float32)) if copies else (None, None)
         one.scale(scaled, weights, kept[0])
         other.scale(again, weights, kept[1])
         assert np.array_equal(scaled, again) and np.array_equal(scaled, np.rint(rows * weights[:, None]))
@@ -140,9 +131,7 @@ def test_every_question_has_the_same_answer(loops: Any, monkeypatch: pytest.Monk
 
 
 @pytest.mark.skipif(not has_numba, reason="no numba")
-@pytest.mark.parametrize(
-    "model", [PrivateLinearRegression, PrivateLogisticRegression, PrivateCountRegression]
-)
+@pytest.mark.parametrize("model", [PrivateLinearRegression, PrivateLogisticRegression, PrivateCountRegression])
 def test_a_fit_is_the_same_with_numba(model: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     rng = np.random.default_rng(5)
     X, y = rng.normal(size=(9000, 4)) * [1, 1, 1, 3], rng.integers(0, 2, 9000).astype(float)

@@ -90,9 +90,7 @@ def test_all_that_is_released_is_per_observed_row() -> None:
     path.take(ROWS, np.array([0.25]))
     assert (path.n, path.each) == (1000.0, 4.0)
     numbers = np.array([0.5, -0.25])
-    assert (
-        path._rescale(numbers).tolist() == path._rescale({"block": numbers})["block"].tolist() == [2.0, -1.0]
-    )
+    assert path._rescale(numbers).tolist() == path._rescale({"block": numbers})["block"].tolist() == [2.0, -1.0]
 
 
 def test_steps_with_independent_noises_are_averaged_by_precision() -> None:

@@ -167,9 +167,7 @@ def test_without_columns_nothing_of_rows_is_released(family: str, n: int) -> Non
         parts = shares(family, n, 0, 0.24, True, first)
         assert math.fsum(share for _, share in parts) == pytest.approx(1, abs=1e-12)
         assert min(share for _, share in parts) > 0
-        assert not {"directions", "lengths", "norms", "norms before the last step"} & {
-            name for name, _ in parts
-        }
+        assert not {"directions", "lengths", "norms", "norms before the last step"} & {name for name, _ in parts}
     notes = plan(max(n, 1000), 0, family=family).notes()
     assert plan(1000, 0, family=family).smallest_share == 0 and "yes/no" not in " ".join(notes)
 

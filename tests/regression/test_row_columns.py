@@ -118,12 +118,7 @@ def test_every_way_in_is_the_same(tmp_path: Path) -> None:
         PrivateLinearRegression(**LINEAR, **named).fit(duckdb.read_csv(str(path)), "y"),
         PrivateLinearRegression(**LINEAR).fit(str(path), "y", offset="o", weights="w"),
         PrivateLinearRegression.from_formula(
-            "y ~ a + b",
-            FRAME,
-            bounds={"a": (-4, 4), "b": (-4, 4), "y": (-10, 10)},
-            random_state=0,
-            **COLUMNS,
-            **named,
+            "y ~ a + b", FRAME, bounds={"a": (-4, 4), "b": (-4, 4), "y": (-10, 10)}, random_state=0, **COLUMNS, **named
         ),
     ]
     for other in others:
@@ -148,9 +143,7 @@ def test_entries_outside_their_bounds_are_clipped_and_missing_ones_dropped() -> 
 
 @pytest.mark.parametrize("kind", [PrivateLinearRegression, PrivateLogisticRegression])
 @pytest.mark.parametrize("intercept", [True, False])
-def test_the_fraction_of_offsets_outside_is_released_with_the_weight_of_its_rows(
-    kind: type, intercept: bool
-) -> None:
+def test_the_fraction_of_offsets_outside_is_released_with_the_weight_of_its_rows(kind: type, intercept: bool) -> None:
     linear = kind is PrivateLinearRegression
     options = {**LINEAR, "offset_bounds": (-0.25, 0.5), "fit_intercept": intercept, "epsilon": 3.0}
     if not linear:
@@ -162,9 +155,7 @@ def test_the_fraction_of_offsets_outside_is_released_with_the_weight_of_its_rows
     assert "More than 2% of the offsets lie outside offset_bounds" in " ".join(str(made.summary()).split())
 
 
-@pytest.mark.parametrize(
-    ("bounds", "many"), [((0.0, 2.0), True), ((1.0, 12.0), True), ((0.0, 30.0), False)], ids=str
-)
+@pytest.mark.parametrize(("bounds", "many"), [((0.0, 2.0), True), ((1.0, 12.0), True), ((0.0, 30.0), False)], ids=str)
 def test_the_fraction_of_weights_outside_is_released(bounds: tuple[float, float], many: bool) -> None:
     for kind, given, y in ((PrivateLinearRegression, LINEAR, Y), (PrivateLogisticRegression, LOGISTIC, Z)):
         options = {**given, "weight_bounds": bounds, "epsilon": 5.0}
@@ -262,8 +253,7 @@ def farthest(kind: str, rows: int, seed: int = 0) -> float:
             question = path.question(stage.name)
             answers = [each.answer(question) for each in alone]
             scaled = np.concatenate(
-                [np.array([answer[part.name] for answer in answers]) / part.scale for part in vectors(stage)],
-                1,
+                [np.array([answer[part.name] for answer in answers]) / part.scale for part in vectors(stage)], 1
             )
             squares = (scaled**2).sum(axis=1)
             apart = squares[:, None] + squares - 2 * scaled @ scaled.T
@@ -271,9 +261,7 @@ def farthest(kind: str, rows: int, seed: int = 0) -> float:
             declared = declared or stage.sensitivity_steps / stage.scale_steps
             most = max(most, float(np.sqrt(np.maximum(apart, 0.0).max())) / declared)
             found = made.answer(question)
-            path.take(
-                stage.name, session.add(stage.name, found if hasattr(stage, "blocks") else found[stage.name])
-            )
+            path.take(stage.name, session.add(stage.name, found if hasattr(stage, "blocks") else found[stage.name]))
     return most
 
 
@@ -288,8 +276,8 @@ def test_scores_count_offsets() -> None:
     assert linear.score(X, y, offset=offset) == pytest.approx(exact, abs=0.01)
     shift, chances = offset - 105, expit(X[:, 0] + offset - 105)
     outcomes = (rng.random(2000) < chances).astype(int)
-    logistic = PrivateLogisticRegression(
-        x_bounds=(-4, 4), offset_bounds=(-5, 5), epsilon=1e4, random_state=0
-    ).fit(X, outcomes, offset=shift)
+    logistic = PrivateLogisticRegression(x_bounds=(-4, 4), offset_bounds=(-5, 5), epsilon=1e4, random_state=0).fit(
+        X, outcomes, offset=shift
+    )
     right = np.mean(logistic.predict(X, shift) == outcomes)
     assert logistic.score(X, outcomes, offset=shift) == pytest.approx(right, abs=0.01) and right > 0.8

@@ -13,19 +13,8 @@ from sklearn.preprocessing import FunctionTransformer
 
 from dpstats.errors import InvalidData, InvalidParameter
 from dpstats.privacy import BudgetExceeded, PrivacyBudget, compose
-from dpstats.regression import (
-    PrivateLinearRegression,
-    PrivateLogisticRegression,
-    SufficientStatisticsRegression,
-)
-from dpstats.regression.engine import (
-    MEANS,
-    SQUARES,
-    accuracy_plan,
-    determination,
-    release_variation,
-    variation_plan,
-)
+from dpstats.regression import PrivateLinearRegression, PrivateLogisticRegression, SufficientStatisticsRegression
+from dpstats.regression.engine import MEANS, SQUARES, accuracy_plan, determination, release_variation, variation_plan
 
 
 def rows(n: int = 20_000) -> tuple[np.ndarray, np.ndarray]:
@@ -41,10 +30,7 @@ def test_scores_are_near_the_exact_ones_and_cost() -> None:
     # Exact noise, of a standard deviation of .032: six of them are a false alarm of 2e-9.
     assert linear.score(X, y) == pytest.approx(r2_score(y, linear.predict(X)), abs=0.19)
     assert budget.spent.epsilon == pytest.approx(2.0)
-    assert [entry.label for entry in budget.history()] == [
-        "PrivateLinearRegression",
-        "PrivateLinearRegression score",
-    ]
+    assert [entry.label for entry in budget.history()] == ["PrivateLinearRegression", "PrivateLinearRegression score"]
     logistic = PrivateLogisticRegression(x_bounds=(-4, 4), budget=budget).fit(X, y > 0)
     exact = np.mean(logistic.predict(X) == (y > 0))
     assert logistic.score(X, y > 0) == pytest.approx(exact, abs=0.01)
@@ -73,8 +59,7 @@ def test_a_search_over_models_pays_for_every_fit_and_score() -> None:
     X, y = rows(3000)
     budget = PrivacyBudget(40.0, 1e-3)
     steps = make_pipeline(
-        FunctionTransformer(np.tanh),
-        PrivateLinearRegression(x_bounds=(-1, 1), y_bounds=(-8, 8), budget=budget),
+        FunctionTransformer(np.tanh), PrivateLinearRegression(x_bounds=(-1, 1), y_bounds=(-8, 8), budget=budget)
     )
     GridSearchCV(steps, {"privatelinearregression__fit_intercept": [True, False]}, cv=3).fit(X, y)
     # 2 models, 3 folds, a fit and a score each; and the best again.

@@ -25,10 +25,7 @@ def dataset(n: int, d: int, rng: np.random.Generator, kind: str = "") -> tuple[A
     elif kind == "off center":
         X = 2 + X / 2
     beta = np.where(np.arange(d) % 2, -0.5, 0.5) / (4 if kind == "indicators" else 1)
-    errors = {
-        "t3": lambda: rng.standard_t(3, n) / np.sqrt(3),
-        "exponential": lambda: rng.exponential(size=n) - 1,
-    }
+    errors = {"t3": lambda: rng.standard_t(3, n) / np.sqrt(3), "exponential": lambda: rng.exponential(size=n) - 1}
     return X, 1 + X @ beta + errors.get(kind, lambda: rng.normal(size=n))(), beta
 
 
@@ -90,11 +87,7 @@ def test_delta_is_needed_and_spent() -> None:
 def test_the_summary_says_what_is_assumed() -> None:
     rng = np.random.default_rng(2)
     X, y, _ = dataset(5000, 2, rng)
-    text = str(
-        SufficientStatisticsRegression(x_bounds=(-4, 4), y_bounds=(-9, 11), random_state=0)
-        .fit(X, y)
-        .summary()
-    )
+    text = str(SufficientStatisticsRegression(x_bounds=(-4, 4), y_bounds=(-9, 11), random_state=0).fit(X, y).summary())
     assert "nonrobust (residuals of one variance)" in text
     assert "second moments of (1, x, y) with Gaussian noise" in text
 
@@ -104,8 +97,7 @@ def test_correlated_columns_are_why_the_engine_is_the_default() -> None:
     X, y, _ = dataset(20_000, 6, rng, "AR(.7)")
     given = {"x_bounds": (-4, 4), "y_bounds": (-9, 11), "random_state": 0}
     simple, engine = (
-        kind(**given).fit(X, y).standard_errors_
-        for kind in (SufficientStatisticsRegression, PrivateLinearRegression)
+        kind(**given).fit(X, y).standard_errors_ for kind in (SufficientStatisticsRegression, PrivateLinearRegression)
     )
     assert (simple > engine).all()
 
@@ -122,9 +114,7 @@ def test_rows_with_missing_entries_count_nowhere(kind: type) -> None:
     dropped = kind(missing="drop", **options).fit(H, v)
     np.testing.assert_allclose(dropped.params_, known.params_, atol=1e-3)
     np.testing.assert_allclose(dropped.params_cov_, known.params_cov_, rtol=0.02)
-    assert (
-        dropped.f_test().df_denom <= (~absent).sum() and "left out" in dropped.confidence_interval().estimand
-    )
+    assert dropped.f_test().df_denom <= (~absent).sum() and "left out" in dropped.confidence_interval().estimand
     assert "left out" in str(dropped.summary())
     with pytest.raises(InvalidData, match="NaN"):
         kind(**options).fit(H, y)

@@ -23,9 +23,7 @@ PRECISE = LogLevel(before=0.0, after=0.0, moved=0.0, std=0.001, seen=1.0, noise=
 EMPTY = LogLevel(before=-3.0, after=-5.0, moved=-2.0, std=0.3, seen=0.05, noise=0.1, sampling=0.01)
 
 
-def errors(
-    upper: Level, lower: Level, weights: np.ndarray, low: float = 0.0, high: float = 1.0
-) -> LevelErrors:
+def errors(upper: Level, lower: Level, weights: np.ndarray, low: float = 0.0, high: float = 1.0) -> LevelErrors:
     levels = (Levels(0, low, high, upper, lower),)
     size = math.hypot(upper.std, lower.std) / (high - low)
     covariance = np.array([[lower.std**2, -(lower.std**2)], [-(lower.std**2), size**2]])
@@ -53,9 +51,7 @@ def test_a_level_without_events_has_one_limit(ends: tuple[float, float]) -> None
     other = errors(PRECISE, EMPTY, np.eye(2), *ends)
     low, high = other.limits(0.025)
     assert high[1] == math.inf and np.isfinite(low[1]) and low[0] == -math.inf
-    assert find_one_sided(found.levels, 1)[0].tolist() == [-1] and find_one_sided(other.levels, 1)[
-        0
-    ].tolist() == [1]
+    assert find_one_sided(found.levels, 1)[0].tolist() == [-1] and find_one_sided(other.levels, 1)[0].tolist() == [1]
 
 
 def test_combinations_have_limits_where_their_levels_do() -> None:

@@ -11,13 +11,7 @@ from hypothesis import strategies as st
 
 from dpstats.errors import InvalidParameter, NotPrivate
 from dpstats.lattice import isqrt_up
-from dpstats.privacy import (
-    Plan,
-    PrivacyGuarantee,
-    gaussian_delta,
-    gaussian_sigma,
-    zcdp_epsilon,
-)
+from dpstats.privacy import Plan, PrivacyGuarantee, gaussian_delta, gaussian_sigma, zcdp_epsilon
 from dpstats.privacy.events import ZCDP, Gaussian
 from dpstats.privacy.totals import certifies
 from dpstats.release.additive import Integers, additive_stages
@@ -97,9 +91,7 @@ TEXTBOOK = Integers("mean", 3, 1e-9, 2**33, 2**32)
 
 def test_the_textbook_noise_is_refused_where_it_is_not_private():
     # docs/errata.md: at (1, 1e-6) its actual delta is 10.6 times the claim.
-    with pytest.raises(
-        NotPrivate, match=r"epsilon = 1, delta = 1e-06.* actual delta of 1.06e-05, 10.6 times"
-    ):
+    with pytest.raises(NotPrivate, match=r"epsilon = 1, delta = 1e-06.* actual delta of 1.06e-05, 10.6 times"):
         additive_stages([TEXTBOOK], 1.0, 1e-6, calibration="textbook")
 
 
@@ -137,9 +129,7 @@ def test_release_scales_by_the_spacing_of_each_column(kind):
     (stage,) = additive_stages([item], 0.5, 0.0 if kind == "laplace" else 1e-6)
     steps = np.array([2**61, -7, 12345])
     expected = getattr(SimulatedNoise(np.random.default_rng(8)), kind)(stage.scale_steps, (3,))
-    exact = [
-        Fraction(int(s) + int(k)) * Fraction(g) for s, k, g in zip(steps, expected, spacing, strict=True)
-    ]
+    exact = [Fraction(int(s) + int(k)) * Fraction(g) for s, k, g in zip(steps, expected, spacing, strict=True)]
     assert release(stage, steps, np.random.default_rng(8)).tolist() == [float(value) for value in exact]
 
 
@@ -155,11 +145,7 @@ def test_several_releases_at_once_are_independent_rows():
 
 @settings(max_examples=60, deadline=None)
 @given(
-    st.floats(1e-3, 10.0),
-    st.floats(1.0, 2.0),
-    st.floats(1e-12, 1e-2),
-    st.floats(1.0, 10.0),
-    st.sampled_from([0, 1]),
+    st.floats(1e-3, 10.0), st.floats(1.0, 2.0), st.floats(1e-12, 1e-2), st.floats(1.0, 10.0), st.sampled_from([0, 1])
 )
 def test_more_budget_never_gives_more_noise(epsilon, more_epsilon, delta, more_delta, gaussian):
     first, second = (delta, min(0.5, delta * more_delta)) if gaussian else (0.0, 0.0)
@@ -177,7 +163,4 @@ def test_a_very_large_epsilon_gets_the_least_noise_that_can_be_drawn(epsilon):
     ):
         stages = additive_stages(items, epsilon, 0.0)
         assert all(float(stage.scale_steps) >= MIN_SCALE for stage in stages)
-        assert (
-            sum(item.l1 / float(stage.scale_steps) for item, stage in zip(items, stages, strict=True))
-            <= epsilon
-        )
+        assert sum(item.l1 / float(stage.scale_steps) for item, stage in zip(items, stages, strict=True)) <= epsilon

@@ -30,9 +30,7 @@ def fail(failure, budget, kind=Failing):
     return found.value
 
 
-@pytest.mark.parametrize(
-    "failure", [ValueError("entry 4711"), MemoryError(), OSError(28, "4711"), ImportError("4711")]
-)
+@pytest.mark.parametrize("failure", [ValueError("entry 4711"), MemoryError(), OSError(28, "4711"), ImportError("4711")])
 def test_an_error_after_the_charge_states_it_and_keeps_the_releases(failure):
     budget = PrivacyBudget(1.0, 1e-5)
     failure.__context__ = KeyError("4711")
@@ -40,16 +38,14 @@ def test_an_error_after_the_charge_states_it_and_keeps_the_releases(failure):
     assert type(error) is ChargedError and budget.spent.epsilon == 0.5
     assert "(epsilon = 0.5, delta = 0), one row replaced for 'Failing'" in str(error)
     assert type(failure).__name__ in str(error) and "4711" not in str(error)
-    assert list(error.released) == ["clipped moments"] and error.released["clipped moments"][
-        "clipped mean"
-    ].shape == (1,)
+    assert list(error.released) == ["clipped moments"] and error.released["clipped moments"]["clipped mean"].shape == (
+        1,
+    )
     assert error.__cause__ is None and error.__context__ is None
 
 
 def test_words_of_this_package_are_kept_without_saying_that_nothing_was_charged():
-    error = fail(
-        InvalidParameter("low must be below high, got 3. Nothing was charged."), PrivacyBudget(1.0, 1e-5)
-    )
+    error = fail(InvalidParameter("low must be below high, got 3. Nothing was charged."), PrivacyBudget(1.0, 1e-5))
     assert str(error).startswith("low must be below high, got 3. The charge stands: ")
 
 
@@ -59,9 +55,7 @@ def test_an_interrupt_stays_one_and_has_a_note():
     error = fail(interrupt, PrivacyBudget(1.0, 1e-5))
     assert error is interrupt and error.__context__ is None
     (note,) = error.__notes__
-    assert note.startswith("The charge stands: (epsilon = 0.5") and list(error.released) == [
-        "clipped moments"
-    ]
+    assert note.startswith("The charge stands: (epsilon = 0.5") and list(error.released) == ["clipped moments"]
 
 
 def test_without_a_charge_an_error_is_as_it_was():

@@ -16,12 +16,7 @@ from dpstats.auditing.movement import FOLLOWS
 from dpstats.auditing.sensitivity import Replay, fit, list_visible
 from dpstats.covariance import HotellingTest, PrivateCorrelation, PrivateCovariance, PrivatePCA
 from dpstats.errors import BudgetExceeded, InvalidData, InvalidParameter
-from dpstats.identity import (
-    FilteringTest,
-    LipschitzExtensionTest,
-    RowDistanceTest,
-    SpatialSignTest,
-)
+from dpstats.identity import FilteringTest, LipschitzExtensionTest, RowDistanceTest, SpatialSignTest
 from dpstats.means import AdaptiveMean, SparseMean
 from dpstats.privacy import PrivacyBudget
 from dpstats.privacy.totals import compose
@@ -57,9 +52,7 @@ def data(name: str, seed: int) -> tuple[Any, ...]:
     X = rows(name, seed)
     if getattr(MADE[name], "groups", None) is None and name != "signed ranks":
         return (X,)
-    labels = np.random.default_rng(seed).choice(
-        np.array(["a", "b", "c", "d", None], dtype=object), size=len(X)
-    )
+    labels = np.random.default_rng(seed).choice(np.array(["a", "b", "c", "d", None], dtype=object), size=len(X))
     X = X if name == "mean vectors" else X[:, seed]
     return (X,) if name == "signed ranks" else (X, labels)
 

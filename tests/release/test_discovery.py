@@ -80,9 +80,7 @@ def worst_over_bound(stage, below, extra):
 
     one = np.ones(1)
     pairs = [(law(c, -K), law(c, K), one, one) for c in (1, high)]
-    for a, b, x, y in itertools.product(
-        (1, -(-T // K), high), (0, -(-T // K) - 1, high - 1), (-K, K), (-K, K)
-    ):
+    for a, b, x, y in itertools.product((1, -(-T // K), high), (0, -(-T // K) - 1, high - 1), (-K, K), (-K, K)):
         pairs.append((law(a, 0), law(a - 1, -x), law(b, 0), law(b + 1, y)))
         pairs.append((law(a - 1, -x), law(a, 0), law(b + 1, y), law(b, 0)))
     event = stage.event
@@ -168,15 +166,11 @@ def test_the_threshold_is_the_lowest_that_the_guarantee_allows(epsilon, delta):
     stage = discovery_stage(integers(30), 1 << 30, epsilon, delta)
     plan = Plan((stage,), PrivacyGuarantee(epsilon, delta))
     assert plan.guarantee == PrivacyGuarantee(epsilon, delta)
-    lower = Plan(
-        (replace(stage, threshold_steps=stage.threshold_steps - 1000),), PrivacyGuarantee(epsilon, delta)
-    )
+    lower = Plan((replace(stage, threshold_steps=stage.threshold_steps - 1000),), PrivacyGuarantee(epsilon, delta))
     assert lower.stages[0].threshold_delta > stage.threshold_delta
     if epsilon <= 8:
         with pytest.raises(DPStatsError, match=r"more than the|delta must be larger"):
-            _ = Plan(
-                (replace(stage, threshold_steps=stage.threshold_steps * 95 // 100),), plan.target
-            ).guarantee
+            _ = Plan((replace(stage, threshold_steps=stage.threshold_steps * 95 // 100),), plan.target).guarantee
 
 
 def test_a_delta_that_no_lattice_has_is_refused():
@@ -228,10 +222,7 @@ def test_a_session_refuses_keys_without_rows_and_keys_that_are_given_twice():
         (["a", "b"], {"counts": KEYS["counts"]}, "together"),
     ]
     for labels, exact, words in cases:
-        with (
-            pytest.raises(DPStatsError, match=words),
-            Session.simulated(PLAN, np.random.default_rng(0)) as session,
-        ):
+        with pytest.raises(DPStatsError, match=words), Session.simulated(PLAN, np.random.default_rng(0)) as session:
             session.discover("keys", labels, exact)
     session = Session.simulated(PLAN, np.random.default_rng(0))
     with pytest.raises(DPStatsError, match="not open"):
@@ -249,8 +240,7 @@ def test_no_keys_release_nothing():
 def test_a_check_sees_a_count_that_rises_or_falls_by_more_than_a_row(fall: bool) -> None:
     stage = stage_for(5.0, 5.0, 1, 20)
     few, many = (
-        (["key"], {"counts": np.array([[count, 0]]), "sums": np.zeros((1, 2), dtype=np.int64)})
-        for count in (30, 32)
+        (["key"], {"counts": np.array([[count, 0]]), "sums": np.zeros((1, 2), dtype=np.int64)}) for count in (30, 32)
     )
     first, second = (many, few) if fall else (few, many)
     found = _discovery(stage, first, second)

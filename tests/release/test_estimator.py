@@ -25,9 +25,7 @@ class Watched(ClippedMean):
 
     fails = ""
 
-    def __init__(
-        self, *, clip: Any, delta: float = 0.0, budget: Any = None, random_state: Any = None
-    ) -> None:
+    def __init__(self, *, clip: Any, delta: float = 0.0, budget: Any = None, random_state: Any = None) -> None:
         super().__init__(clip=clip, delta=delta, budget=budget, random_state=random_state)
         self._steps: list[tuple[str, int]] = []
 
@@ -67,16 +65,12 @@ def test_the_order_of_a_fit_and_a_plan_made_once():
     assert [step for step, _ in free._steps] == ["plan", "prepare", "read", "release", "report"]
 
 
-@pytest.mark.parametrize(
-    ("step", "charges"), [("plan", 0), ("prepare", 0), ("read", 0), ("release", 1), ("report", 1)]
-)
+@pytest.mark.parametrize(("step", "charges"), [("plan", 0), ("prepare", 0), ("read", 0), ("release", 1), ("report", 1)])
 def test_what_breaks_off_before_the_charge_costs_nothing(step, charges):
     budget = PrivacyBudget(10.0)
     made = Watched(clip=2.0, budget=budget)
     made.fails = step
-    with pytest.raises(
-        ChargedError if charges else RuntimeError, match="RuntimeError" if charges else f"in {step}"
-    ):
+    with pytest.raises(ChargedError if charges else RuntimeError, match="RuntimeError" if charges else f"in {step}"):
         made.fit(ROWS)
     assert len(budget.history()) == charges
     assert not hasattr(made, "mean_")

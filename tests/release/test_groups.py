@@ -54,9 +54,7 @@ def utility(tuple_: tuple[int, ...], ranks: tuple[int, ...]) -> int:
 
 
 def law(ranks: tuple[int, ...], scale: float) -> np.ndarray:
-    weights = [
-        math.exp(utility(g, ranks) / scale) for g in itertools.product(range(LAST + 1), repeat=len(ranks))
-    ]
+    weights = [math.exp(utility(g, ranks) / scale) for g in itertools.product(range(LAST + 1), repeat=len(ranks))]
     return np.array(weights) / sum(weights)
 
 
@@ -135,9 +133,7 @@ def test_powers_are_enclosed() -> None:
             true = mpmath.exp(-k * mpmath.mpf(rate.numerator) / rate.denominator)
             assert low[k] <= true * mpmath.mpf(2) ** 256 <= high[k]
             assert 0.5 <= split.mantissas[k] <= 1
-            assert (
-                abs(split.mantissas[k] * mpmath.mpf(2) ** int(split.exponents[k]) - true) <= 2.0**-52 * true
-            )
+            assert abs(split.mantissas[k] * mpmath.mpf(2) ** int(split.exponents[k]) - true) <= 2.0**-52 * true
             above = fall.above(k)
             assert mpmath.mpf(above.numerator) / above.denominator >= true
     # As far out as any: e^-5000 is no float.
@@ -201,8 +197,7 @@ def test_the_weights_of_many_points_are_right() -> None:
 
     def row(a: int) -> Any:
         return mpmath.fsum(
-            mpmath.mpf(math.prod((upper[:, b] - lower[:, a] + 1).tolist())) * p ** (a + b)
-            for b in range(reach + 1)
+            mpmath.mpf(math.prod((upper[:, b] - lower[:, a] + 1).tolist())) * p ** (a + b) for b in range(reach + 1)
         )
 
     bounds = made.rows(scale, 0)
@@ -291,9 +286,7 @@ def test_weights_of_nested_windows_are_enclosed() -> None:
     for level in (0, 1):
         low, high = made.columns(1.5, level, 0)
         # What is left out is at most 81 e^-50 or so.
-        assert low[-1] <= total * 2.0 ** (256 << level) * (1 + 1e-12) and low[-1] < high[-1] < low[-1] * (
-            1 + 1e-15
-        )
+        assert low[-1] <= total * 2.0 ** (256 << level) * (1 + 1e-12) and low[-1] < high[-1] < low[-1] * (1 + 1e-15)
         assert low[3] / low[-1] == pytest.approx(sum(n * decay**k for k, n in enumerate(lengths[:4])) / total)
 
 
@@ -362,9 +355,7 @@ def test_the_rest_over_a_power_of_two_is_the_rest(top: int) -> None:
 
 
 @pytest.mark.parametrize("step", [1, 2, 3, 5, 7, 11])
-def test_weights_do_not_depend_on_how_many_are_computed_at_a_time(
-    step: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_weights_do_not_depend_on_how_many_are_computed_at_a_time(step: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Windows, "_expands", lambda self, reach: False)
     expected = windows((1, 2)).rows(1.5, 0)
     monkeypatch.setattr(groups, "_CHUNK", step * len(expected.low))
@@ -376,9 +367,7 @@ def test_weights_do_not_depend_on_how_many_are_computed_at_a_time(
     # The same chances as by expanded products, in another unit.
     monkeypatch.undo()
     other = windows((1, 2)).rows(1.5, 0)
-    np.testing.assert_allclose(
-        np.array(found.low) / found.low[-1], np.array(other.low) / other.low[-1], rtol=1e-9
-    )
+    np.testing.assert_allclose(np.array(found.low) / found.low[-1], np.array(other.low) / other.low[-1], rtol=1e-9)
 
 
 def test_bounds_of_cells_hold_their_weights() -> None:

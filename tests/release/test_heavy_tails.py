@@ -51,15 +51,11 @@ def test_sources_draw_them() -> None:
 
 
 @pytest.mark.parametrize(("noise", "power"), [("cauchy", 1), ("student", 2)])
-def test_a_source_draws_each_law_by_its_power(
-    noise: str, power: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_source_draws_each_law_by_its_power(noise: str, power: int, monkeypatch: pytest.MonkeyPatch) -> None:
     scale = 7.5
     monkeypatch.setattr("secrets.randbelow", random.Random(1).randrange)
     below = random.Random(1).randrange
-    assert list(getattr(ExactNoise(), noise)(scale, 40)) == [
-        exact_heavy(scale, power, below) for _ in range(40)
-    ]
+    assert list(getattr(ExactNoise(), noise)(scale, 40)) == [exact_heavy(scale, power, below) for _ in range(40)]
     simulated = getattr(SimulatedNoise(np.random.default_rng(2)), noise)(scale, 40)
     assert simulated.tolist() == simulated_heavy(scale, power, np.random.default_rng(2), 40).tolist()
 

@@ -36,9 +36,7 @@ def test_no_value_of_the_data_is_logged(caplog: pytest.LogCaptureFixture) -> Non
     frame = pd.DataFrame({"age": [4711.25] * 60, "ward": ["patient 4711"] * 60})
     budget = PrivacyBudget(9.0, 1e-3)
     with caplog.at_level(logging.DEBUG, "dpstats"):
-        GroupMeans(bounds={"age": (0, 9999)}, by="ward", groups=["a"], budget=budget).fit(
-            frame[["age", "ward"]]
-        )
+        GroupMeans(bounds={"age": (0, 9999)}, by="ward", groups=["a"], budget=budget).fit(frame[["age", "ward"]])
         with pytest.raises(ValueError, match="number"):
             ClippedMean(bounds=(0, 1), budget=budget).fit(frame[["ward"]])
         PrivateSQL({"p": frame}, epsilon=1.0, budget=budget).query("SELECT COUNT(*) FROM p WHERE age > 3")

@@ -21,9 +21,7 @@ def test_a_release_that_does_not_fit_is_refused_before_its_charge(monkeypatch: p
     monkeypatch.setattr(memory, "_SMALL", 0)
     budget = PrivacyBudget(1.0, 1e-6)
     wide = WorkloadAnswers(domain=Domain({"z": 20_000}), workload=1, epsilon=1.0, budget=budget)
-    with pytest.raises(
-        NotEnoughMemory, match=r"available memory, about 2 MB, got .* needs about 6\.6 MB\. Nothing"
-    ):
+    with pytest.raises(NotEnoughMemory, match=r"available memory, about 2 MB, got .* needs about 6\.6 MB\. Nothing"):
         wide.fit([[0]] * 10)
     assert budget.history() == ()
     # A simulation is not refused: it charges nothing.

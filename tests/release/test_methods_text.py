@@ -37,9 +37,7 @@ def test_without_intervals_none_are_claimed() -> None:
 def test_the_number_of_rows_is_public_only_if_neighbors_have_the_same() -> None:
     plan = ClippedMean(bounds=(0, 1)).plan(50, 1)
     for neighbors, public in ((Neighbors.REPLACE_ONE, True), (Neighbors.ADD_OR_REMOVE_ONE, False)):
-        text = write_methods(
-            "Mean", plan, PrivacyGuarantee(1.0, neighbors=neighbors, unit="person"), [], None, None
-        )
+        text = write_methods("Mean", plan, PrivacyGuarantee(1.0, neighbors=neighbors, unit="person"), [], None, None)
         assert f"The number of people{', 50, is public' if public else ' is private'}." in text
         assert "Its parameters" not in text
 
@@ -50,9 +48,7 @@ def test_the_author_adds_sources_and_the_total() -> None:
     assert fit.methods_text().endswith("The guarantee is of this release alone.")
     text = fit.methods_text(sources="the protocol", total=budget)
     assert "such as bounds, are from the protocol." in text
-    assert text.endswith(
-        "together satisfy differential privacy with (epsilon = 0, delta = 0), one row replaced."
-    )
+    assert text.endswith("together satisfy differential privacy with (epsilon = 0, delta = 0), one row replaced.")
     for wrong in ({"sources": 3}, {"sources": " "}, {"total": 1.0}):
         with pytest.raises(InvalidParameter, match=next(iter(wrong))):
             fit.methods_text(**wrong)

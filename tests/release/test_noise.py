@@ -271,13 +271,9 @@ def test_a_library_that_is_missing_or_broken_is_found_before_the_charge(failing,
     monkeypatch.setattr(noise, "_REHEARSED", set())
     monkeypatch.setattr(noise, "_opendp_measurement", failing)
     monkeypatch.setattr(noise, "_opendp_selection", failing)
-    with pytest.raises(
-        NoiseUnavailable, match=r"opendp is missing or broken .* Nothing was charged"
-    ) as found:
+    with pytest.raises(NoiseUnavailable, match=r"opendp is missing or broken .* Nothing was charged") as found:
         release(budget)
-    assert (
-        found.value.__cause__ is None and found.value.__context__ is None and "4711" not in str(found.value)
-    )
+    assert found.value.__cause__ is None and found.value.__context__ is None and "4711" not in str(found.value)
     assert budget.history() == ()
 
 

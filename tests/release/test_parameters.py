@@ -47,12 +47,7 @@ def test_the_signature_is_that_of_the_declarations() -> None:
 def test_estimators_are_what_scikit_learn_takes_them_for() -> None:
     bounds = [1.0, 2.0]
     made = Own(clip=bounds, epsilon=2.0)
-    assert made.clip is bounds and made.get_params() == {
-        "budget": None,
-        "clip": bounds,
-        "delta": 1e-6,
-        "epsilon": 2.0,
-    }
+    assert made.clip is bounds and made.get_params() == {"budget": None, "clip": bounds, "delta": 1e-6, "epsilon": 2.0}
     assert repr(made) == repr(clone(made)) == "Own(clip=[1.0, 2.0], epsilon=2.0)"
     assert made != clone(made) and len({made, clone(made)}) == 2
     again = pickle.loads(pickle.dumps(made.set_params(delta=0.1)))
@@ -84,16 +79,7 @@ def test_every_signature_has_the_one_order_and_no_results_of_a_fit() -> None:
         option: int = 3
         coef_: Any = fitted()
 
-    assert [*inspect.signature(Late).parameters] == [
-        "y_bounds",
-        "clip",
-        "option",
-        "epsilon",
-        "delta",
-        "budget",
-    ]
+    assert [*inspect.signature(Late).parameters] == ["y_bounds", "clip", "option", "epsilon", "delta", "budget"]
     assert next(iter(inspect.signature(Late.__init__).parameters)) == "self"
     made = Late(y_bounds=(0, 1))
-    assert (
-        not hasattr(made, "coef_") and made.get_params()["y_bounds"] == (0, 1) and "coef_" not in repr(made)
-    )
+    assert not hasattr(made, "coef_") and made.get_params()["y_bounds"] == (0, 1) and "coef_" not in repr(made)

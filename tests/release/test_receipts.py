@@ -22,12 +22,7 @@ from tests.nets.test_one_way_out import EVERY
 
 KEY = "sixteen bytes or more"
 ROWS = np.linspace(-1.0, 1.0, 200)[:, None]
-TEXT = (
-    ClippedMean(clip=1.0, clip_norm="l2", missing="drop", epsilon=0.5, delta=1e-6)
-    .fit(ROWS)
-    .receipt(KEY)
-    .to_json()
-)
+TEXT = ClippedMean(clip=1.0, clip_norm="l2", missing="drop", epsilon=0.5, delta=1e-6).fit(ROWS).receipt(KEY).to_json()
 
 
 def failed(text: str, key: str | None = KEY) -> set[str]:
@@ -59,10 +54,7 @@ def test_what_was_changed_is_found() -> None:
 CHANGES: dict[str, tuple[Callable[[dict[str, Any]], Any], str]] = {
     "a smaller epsilon": (lambda found: found["guarantee"].update(epsilon=0.499), "cost"),
     "no delta": (lambda found: found["guarantee"].update(delta=0.0), "cost"),
-    "neighbors that cost less": (
-        lambda found: found["guarantee"].update(neighbors="ADD_OR_REMOVE_ONE"),
-        "cost",
-    ),
+    "neighbors that cost less": (lambda found: found["guarantee"].update(neighbors="ADD_OR_REMOVE_ONE"), "cost"),
     "no events": (lambda found: found["events"].clear(), "cost"),
     "an event of another kind": (lambda found: found["events"][0].update(event="Event"), "cost"),
     "a function in place of an event": (
@@ -98,8 +90,7 @@ def test_a_larger_guarantee_is_no_fault() -> None:
 
 
 @pytest.mark.parametrize(
-    "text",
-    [None, 3, "", "{}", "[" * 100_000, "null", "1" * 10_000, TEXT[:-2], TEXT.replace(", version 1", "")],
+    "text", [None, 3, "", "{}", "[" * 100_000, "null", "1" * 10_000, TEXT[:-2], TEXT.replace(", version 1", "")]
 )
 def test_other_text_is_refused(text: Any) -> None:
     with pytest.raises(InvalidParameter, match="receipt must be a file"):
@@ -132,12 +123,7 @@ def test_every_estimator_has_a_receipt(name: str) -> None:
 
 def test_files_of_a_page_are_read_with_their_folder() -> None:
     page = "Code: `dpstats/means/a.py`, `b.py`, `dpstats/lattice/` and `c.py`."
-    assert named_files(page) == {
-        "dpstats/means/a.py",
-        "dpstats/means/b.py",
-        "dpstats/lattice/",
-        "dpstats/lattice/c.py",
-    }
+    assert named_files(page) == {"dpstats/means/a.py", "dpstats/means/b.py", "dpstats/lattice/", "dpstats/lattice/c.py"}
 
 
 def test_a_wheel_has_the_pages(tmp_path: Path) -> None:

@@ -151,11 +151,7 @@ def test_single_and_batched_draws_are_one_path():
     one, many = run(None), run(1)
     for name, value in one.items():
         assert np.array_equal(value, many[name][0])
-    assert {name: value.shape for name, value in run(6).items()} == {
-        "sum": (6, 3),
-        "best": (6, 2),
-        "count": (6, 1),
-    }
+    assert {name: value.shape for name, value in run(6).items()} == {"sum": (6, 3), "best": (6, 2), "count": (6, 1)}
 
 
 def test_batches_take_integers_of_their_own_and_keep_rows_independent():
@@ -233,10 +229,7 @@ def test_nothing_is_drawn_before_the_session_is_open(stage):
 
 
 def test_a_stage_that_is_forgotten_is_an_error_and_one_that_is_skipped_is_not():
-    with (
-        pytest.raises(DPStatsError, match="neither released nor skipped: count"),
-        session(SUM, COUNT) as made,
-    ):
+    with pytest.raises(DPStatsError, match="neither released nor skipped: count"), session(SUM, COUNT) as made:
         made.add("sum", [1, 2, 3])
     with session(SUM, COUNT) as made:
         made.add("sum", [1, 2, 3])
@@ -422,8 +415,7 @@ def test_candidates_are_chosen_part_by_part_and_case_by_case():
 
 def test_a_choice_of_another_length_and_a_level_that_is_none_are_refused():
     plan = Plan(
-        (Choice("points", 2, 2, 4.0, 10), Smooth("median", 1.0, (1.0, 1.1), 0.5, 0.5)),
-        PrivacyGuarantee(2.0, 0.1),
+        (Choice("points", 2, 2, 4.0, 10), Smooth("median", 1.0, (1.0, 1.1), 0.5, 0.5)), PrivacyGuarantee(2.0, 0.1)
     )
     session = Session.simulated(plan, np.random.default_rng(0)).open()
     with pytest.raises(DPStatsError, match="must get 2 numbers"):
@@ -432,10 +424,7 @@ def test_a_choice_of_another_length_and_a_level_that_is_none_are_refused():
         session.smooth("median", 3, 2)
     session.choose("points", [Part([Whole(3)]), Part([Whole(3)])])
     assert session.smooth("median", 3, 1).shape == (1,)
-    for again in (
-        lambda: session.choose("points", [Part([Whole(3)])] * 2),
-        lambda: session.smooth("median", 3, 1),
-    ):
+    for again in (lambda: session.choose("points", [Part([Whole(3)])] * 2), lambda: session.smooth("median", 3, 1)):
         with pytest.raises(DPStatsError, match="released before"):
             again()
 

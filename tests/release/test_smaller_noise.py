@@ -38,14 +38,8 @@ FAMILIES: dict[str, Case] = {
         lambda d, **g: ClippedMean(**unit(d), missing="drop", **g).plan(1000, d),
         lambda p: p.mean_noise,
     ),
-    "ball": (
-        lambda d, **g: ClippedMean(clip=1.0, clip_norm="l2", std=None, **g).plan(1000, d),
-        lambda p: p.mean_noise,
-    ),
-    "variance": (
-        lambda d, **g: PrivateVariance(**unit(d), **g).plan(1000, d),
-        lambda p: p.noise(SQUARES).std,
-    ),
+    "ball": (lambda d, **g: ClippedMean(clip=1.0, clip_norm="l2", std=None, **g).plan(1000, d), lambda p: p.mean_noise),
+    "variance": (lambda d, **g: PrivateVariance(**unit(d), **g).plan(1000, d), lambda p: p.noise(SQUARES).std),
     "means of groups": (
         lambda d, **g: GroupMeans(groups=["a", "b"], **unit(d), **g).plan(1000, d),
         lambda p: p.totals_noise.total,
@@ -54,10 +48,7 @@ FAMILIES: dict[str, Case] = {
         lambda d, **g: MeanPerRow(**unit(d), max_rows=3, **g).plan(1000, d),
         lambda p: np.hypot(p.totals_noise.total, p.totals_noise.count),
     ),
-    "covariance": (
-        lambda d, **g: PrivateCovariance(**unit(d), **g).plan(1000, d),
-        lambda p: p.products_std,
-    ),
+    "covariance": (lambda d, **g: PrivateCovariance(**unit(d), **g).plan(1000, d), lambda p: p.products_std),
     "adaptive mean": (
         lambda d, **g: AdaptiveMean(bound=50.0, std=1.0, tails="variance", **g).plan(5000, d),
         lambda p: p.interval_reach,
@@ -66,10 +57,7 @@ FAMILIES: dict[str, Case] = {
 ONE_COLUMN: dict[str, Case] = {
     "proportion": (lambda **g: PrivateProportion(**g).plan(1000), lambda p: p.count_noise.std),
     "table": (lambda **g: ContingencyTable(levels=[[0, 1]] * 2, **g).plan(1000), lambda p: p.cell_noise.std),
-    "histogram": (
-        lambda **g: Histogram([0, 1, 2], **{"epsilon": 1.0} | g).plan,
-        lambda p: p.additive[0].noise_std,
-    ),
+    "histogram": (lambda **g: Histogram([0, 1, 2], **{"epsilon": 1.0} | g).plan, lambda p: p.additive[0].noise_std),
     "survival": (lambda **g: PrivateSurvival(horizon=10.0, **g).plan(2000), lambda p: p.at_risk_std),
     "log-rank": (lambda **g: LogRankTest(**ARMS, **g).plan(500, 1), lambda p: p.residual_stage.noise_std),
 }
@@ -116,16 +104,11 @@ def test_noise_is_never_larger_than_at_delta_0_or_than_gaussian_noise(name: str)
 def test_gaussian_noise_is_chosen_for_many_columns(name: str) -> None:
     build, _ = FAMILIES[name]
     assert build(1, delta=1e-6).guarantee.delta == 0 and build(60, delta=1e-6).guarantee.delta == 1e-6
-    assert (
-        "Noise chosen" not in str(build(60, delta=1e-6)) and "delta_asked" in build(1, delta=1e-6).to_dict()
-    )
+    assert "Noise chosen" not in str(build(60, delta=1e-6)) and "delta_asked" in build(1, delta=1e-6).to_dict()
 
 
 def test_the_first_example_of_the_readme_has_the_noise_of_delta_0() -> None:
-    noise = [
-        float(ClippedMean(bounds=(0, 52), epsilon=0.5, delta=d).plan(20_190, 1).mean_noise)
-        for d in (0.0, 1e-6)
-    ]
+    noise = [float(ClippedMean(bounds=(0, 52), epsilon=0.5, delta=d).plan(20_190, 1).mean_noise) for d in (0.0, 1e-6)]
     assert noise[0] == noise[1] == pytest.approx(0.00728, abs=1e-5)
 
 

@@ -24,9 +24,7 @@ def rows(relation: Relation, data: Database, names: dict[str, tuple[str, ...]]) 
         found, nothing = [], {key: None for table in tables(relation.right) for key in _columns(table, names)}
         for a in left:
             partners = [
-                b
-                for b in right
-                if all(a[tuple(x)] is not None and a[tuple(x)] == b[tuple(y)] for x, y in relation.on)
+                b for b in right if all(a[tuple(x)] is not None and a[tuple(x)] == b[tuple(y)] for x, y in relation.on)
             ]
             found += [{**a, **b} for b in partners or ([nothing] if relation.outer else [])]
         return found

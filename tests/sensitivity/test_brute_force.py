@@ -20,9 +20,7 @@ def test_global_sensitivities_that_are_known() -> None:
     # A histogram: two cells by one each.
     counts = np.bincount
     assert global_sensitivity(lambda x: counts(x, minlength=3), range(3), 2) == 2
-    assert global_sensitivity(lambda x: counts(x, minlength=3), range(3), 2, norm="l2") == pytest.approx(
-        2**0.5
-    )
+    assert global_sensitivity(lambda x: counts(x, minlength=3), range(3), 2, norm="l2") == pytest.approx(2**0.5)
     assert global_sensitivity(lambda x: counts(x, minlength=3), range(3), 2, norm="linf") == 1
 
 

@@ -51,9 +51,7 @@ QUERIES: dict[str, Count] = {
     "distinct rows": Count(Distinct(join(R, S, "r.a=s.a"), ("r.b", "s.b"))),
     "histogram": Count(join(R, S, "r.a=s.a"), "histogram"),
     "left join": Count(Select(left_join(R, S, "r.a=s.a"), lambda row: row["s", "b"] != 1)),
-    "left join with a public table": Count(
-        Select(left_join(R, P, "r.a=p.a"), lambda row: row["p", "a"] is not None)
-    ),
+    "left join with a public table": Count(Select(left_join(R, P, "r.a=p.a"), lambda row: row["p", "a"] is not None)),
     "public rows with private partners": Count(Select(left_join(P, S, "p.a=s.a"), lambda row: told(row))),
     "left join with itself": Count(Select(left_join(R, R2, "r.a=r2.b"), lambda row: row["r2", "a"] is None)),
     "left join with distinct keys": Count(
@@ -70,10 +68,7 @@ def random_databases(count: int, seed: int) -> Iterator[Database]:
         # Skewed values, so that some are frequent.
         sizes = {"r": int(rng.integers(1, 4)), "s": int(rng.integers(1, 4)), "p": int(rng.integers(0, 4))}
         weights = rng.dirichlet(np.full(len(VALUES), 0.6))
-        yield {
-            name: tuple(VALUES[i] for i in rng.choice(len(VALUES), size, p=weights))
-            for name, size in sizes.items()
-        }
+        yield {name: tuple(VALUES[i] for i in rng.choice(len(VALUES), size, p=weights)) for name, size in sizes.items()}
 
 
 def moves(query: Count, data: Database) -> int:
@@ -178,13 +173,7 @@ def test_figures_of_the_specification() -> None:
     assert 2 * same.smooth(0.7, 1e-8) / 0.7 == pytest.approx(374.285714, rel=1e-8)
     grid = max(math.ceil(math.log(same.at_distance(k)) / beta) - k for k in range(200))
     assert math.exp(beta * grid) == pytest.approx(132.838, rel=1e-4)
-    chain = Count(
-        Join(
-            Join(Table("a"), Table("b"), [("a.x", "b.x")]),
-            Table("c", public=True),
-            [("b.y", "c.y")],
-        )
-    )
+    chain = Count(Join(Join(Table("a"), Table("b"), [("a.x", "b.x")]), Table("c", public=True), [("b.y", "c.y")]))
     assert ElasticSensitivity(chain, {"a.x": 5, "b.x": 3, "b.y": 9, "c.y": 3}).at_distance(0) == 15
 
 
@@ -197,9 +186,7 @@ def test_a_cap_and_public_sizes() -> None:
 def test_symbols_say_what_numbers_do() -> None:
     for name, query in QUERIES.items():
         for numbers in itertools.product((1, 4), repeat=2):
-            found = {
-                f"{table}.{column}": numbers[i] for table in NAMES for i, column in enumerate(NAMES[table])
-            }
+            found = {f"{table}.{column}": numbers[i] for table in NAMES for i, column in enumerate(NAMES[table])}
             elastic = ElasticSensitivity(query, found)
             for k in (0, 3):
                 said = elastic.formula
@@ -216,10 +203,7 @@ def test_symbols_say_what_numbers_do() -> None:
         (lambda: ElasticSensitivity(QUERIES["join"], {"r.a": 1}), "frequencies must"),
         (lambda: ElasticSensitivity(QUERIES["join"], {"r.a": -1}), "frequencies must"),
         (lambda: ElasticSensitivity(QUERIES["join"], {"r.a.b": 1}), r"got another key"),
-        (
-            lambda: ElasticSensitivity(QUERIES["join"], {"r.a": 1, ("r", "a"): 1, "s.a": 1}),
-            "each column once",
-        ),
+        (lambda: ElasticSensitivity(QUERIES["join"], {"r.a": 1, ("r", "a"): 1, "s.a": 1}), "each column once"),
         (lambda: ElasticSensitivity(R, {}), "query must be a Count"),  # type: ignore[arg-type]
         (lambda: ElasticSensitivity(QUERIES["rows"], {}).smooth(1.0, 0.0), "delta must"),
     ],

@@ -13,14 +13,7 @@ from scipy.integrate import trapezoid
 
 from dpstats.errors import DPStatsError, InvalidParameter
 from dpstats.privacy.stages import SMOOTH_LAWS, Smooth
-from dpstats.sensitivity.levels import (
-    half_width,
-    level_stage,
-    noise_width,
-    smooth_levels,
-    smooth_noise,
-    smooth_stage,
-)
+from dpstats.sensitivity.levels import half_width, level_stage, noise_width, smooth_levels, smooth_noise, smooth_stage
 
 
 def test_levels_are_no_further_apart_than_stated() -> None:
@@ -121,9 +114,7 @@ def test_smooth_noise_is_pure_on_the_line_too(noise: str) -> None:
     z = np.r_[np.linspace(-50, 50, 20_001), np.geomspace(50, 1e9, 2000)]
     # Neighbouring S, and numbers as far apart as the smaller of them.
     losses = [
-        np.abs(
-            stats.t.logpdf(z, degrees, scale=s * scale) - stats.t.logpdf(z - shift, degrees, scale=t * scale)
-        ).max()
+        np.abs(stats.t.logpdf(z, degrees, scale=s * scale) - stats.t.logpdf(z - shift, degrees, scale=t * scale)).max()
         for s, t in ((1.0, math.exp(beta)), (math.exp(beta), 1.0))
         for shift in (0.0, 1.0, -1.0)
     ]

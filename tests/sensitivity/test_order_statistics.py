@@ -63,9 +63,7 @@ def test_reach_bounds_the_median_of_observed_rows() -> None:
             reach = median_reach(np.sort([x for x in given if x is not None]), LAST)
             near = {given}
             for k in range(2):
-                next_to = {
-                    (*one[:i], value, *one[i + 1 :]) for one in near for i in range(3) for value in values
-                }
+                next_to = {(*one[:i], value, *one[i + 1 :]) for one in near for i in range(3) for value in values}
                 apart = max(
                     abs(median_of_observed(one) - median_of_observed((*one[:i], value, *one[i + 1 :])))
                     for one in near
@@ -78,9 +76,7 @@ def test_reach_bounds_the_median_of_observed_rows() -> None:
 
 def test_figures_of_the_specification() -> None:
     # A(0) = 2 and A(1) = 4 of [1, 2, 4] on [0, 6]: 4 e^-.3.
-    assert median_smooth_sensitivity([1, 2, 4], lower=0, upper=6, beta=0.3) == pytest.approx(
-        2.963272883, rel=1e-9
-    )
+    assert median_smooth_sensitivity([1, 2, 4], lower=0, upper=6, beta=0.3) == pytest.approx(2.963272883, rel=1e-9)
     found = median_smooth_sensitivity([1, 2, 4, 7, 11], lower=0, upper=16, beta=0.1)
     assert found == pytest.approx(10.371455, rel=1e-7)
 
@@ -92,9 +88,7 @@ def test_halving_finds_what_all_distances_do() -> None:
         x = rng.integers(0, 13, n)
         reach = median_reach(np.sort(x), 12)
         expected = max(math.exp(-beta * k) * reach(k) for k in range(n + 2))
-        assert median_smooth_sensitivity(x, lower=0, upper=12, beta=beta) == pytest.approx(
-            expected, rel=1e-12
-        )
+        assert median_smooth_sensitivity(x, lower=0, upper=12, beta=beta) == pytest.approx(expected, rel=1e-12)
 
 
 @pytest.mark.parametrize(

@@ -29,9 +29,7 @@ def test_a_polynomial_is_smoothed_as_far_as_it_outgrows() -> None:
     chain = smooth_sensitivity(lambda k: (5 + k) * (3 + k), beta=1 / (2 * math.log(2e6)), growth=2)
     assert chain == pytest.approx(523.02585, rel=1e-7)
     # No further distance has more.
-    assert chain == smooth_sensitivity(
-        lambda k: (5 + k) * (3 + k), beta=1 / (2 * math.log(2e6)), furthest=2000
-    )
+    assert chain == smooth_sensitivity(lambda k: (5 + k) * (3 + k), beta=1 / (2 * math.log(2e6)), furthest=2000)
 
 
 @pytest.mark.parametrize("more", [{}, {"furthest": 3, "growth": 2}])

@@ -4,10 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from dpstats.simulation import (
-    Rademacher,
-    Study,
-)
+from dpstats.simulation import Rademacher, Study
 from tests.simulation.rows import ESTIMATOR, GRID, rows_of
 
 

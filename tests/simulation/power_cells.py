@@ -42,9 +42,7 @@ def two_means(rng: np.random.Generator, binary: bool = False) -> Cell:
     if binary:
         low, high, first, std = 0.0, 1.0, rng.uniform(0.15, 0.6), None
         noise = 4 / epsilon
-        effect = score * np.hypot(
-            np.sqrt(0.25 / (n * share * (1 - share))), noise / (n * share * (1 - share))
-        )
+        effect = score * np.hypot(np.sqrt(0.25 / (n * share * (1 - share))), noise / (n * share * (1 - share)))
         effect = min(effect, 0.9 - first)
     else:
         low, high, first, std = -50.0, 70.0, rng.uniform(-10, 20), _between(rng, 8, 20)

@@ -32,20 +32,13 @@ def test_both_regimes_are_found_and_intervals_cover() -> None:
         ([(found.slopes[1], found.intervals[1]) for found in two], -0.5),
         ([(found.place, found.place_interval) for found in two], 600.0),
     ):
-        assert (
-            sum(interval is None or not interval.low <= truth <= interval.high for _, interval in estimates)
-            <= 6
-        )
+        assert sum(interval is None or not interval.low <= truth <= interval.high for _, interval in estimates) <= 6
         assert np.mean([value for value, _ in estimates]) == pytest.approx(truth, rel=0.05)
-        assert all(
-            interval is not None and interval.low <= value <= interval.high for value, interval in estimates
-        )
+        assert all(interval is not None and interval.low <= value <= interval.high for value, interval in estimates)
 
 
 @pytest.mark.parametrize(("place", "outer"), [(90.0, 0), (4500.0, 1)])
-def test_a_break_between_the_outermost_values_leaves_the_slope_beyond_it_open(
-    place: float, outer: int
-) -> None:
+def test_a_break_between_the_outermost_values_leaves_the_slope_beyond_it_open(place: float, outer: int) -> None:
     def risk(cell) -> float:
         return min(cell["n"] / place, 1.0) ** -2 * max(cell["n"] / place, 1.0) ** -0.5
 

@@ -41,7 +41,5 @@ def test_the_terms_of_the_mean_are_those_of_its_plan() -> None:
         plan = study.estimator.set_params(epsilon=0.5).plan(100, d)
         cell = {"n": 100, "d": d, "epsilon": 0.5}
         assert plan.distribution == law
-        assert terms["privacy"](cell) == pytest.approx(
-            d * float(np.max(plan.noise("clipped mean").std)) ** 2, rel=0.01
-        )
+        assert terms["privacy"](cell) == pytest.approx(d * float(np.max(plan.noise("clipped mean").std)) ** 2, rel=0.01)
         assert terms["sampling"](cell) == d / 100

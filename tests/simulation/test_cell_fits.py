@@ -95,13 +95,8 @@ def test_a_free_exponent_has_an_interval_and_rivals_get_the_same_terms() -> None
     claimed = {"privacy": TERMS["privacy"]}
     shared = {"sampling": TERMS["sampling"]}
     found = compare_formulas(results, {"claimed": claimed, "rival": rival}, nuisance=shared)
-    assert found.verdict == "reproduced" and all(
-        fit.terms == ("privacy", "sampling") for fit in found.fits.values()
-    )
-    assert (
-        compare_formulas(results, {"rival": rival, "claimed": claimed}, nuisance=shared).verdict
-        == "not reproduced"
-    )
+    assert found.verdict == "reproduced" and all(fit.terms == ("privacy", "sampling") for fit in found.fits.values())
+    assert compare_formulas(results, {"rival": rival, "claimed": claimed}, nuisance=shared).verdict == "not reproduced"
     few = synthetic(two_terms, np.random.default_rng(5), CELLS, replications=3)
     unclear = compare_formulas(few, {"claimed": claimed, "rival": rival}, nuisance=shared)
     assert unclear.verdict == "undecided" and "several fit" in str(unclear)
@@ -157,7 +152,5 @@ def test_the_cost_of_a_study_is_estimated_before_it_runs() -> None:
 
 def test_constants_that_no_cell_shows_begin_at_zero() -> None:
     cells = [{"n": n, "d": 1} for n in (10**6, 10**7, 10**8)]
-    fit = fit_formula(
-        synthetic(TERMS["sampling"], np.random.default_rng(0), cells), TERMS, constants=CONSTANTS
-    )
+    fit = fit_formula(synthetic(TERMS["sampling"], np.random.default_rng(0), cells), TERMS, constants=CONSTANTS)
     assert fit.intervals[1].low == 0 and math.isfinite(fit.intervals[0].high)

@@ -17,12 +17,7 @@ import pytest
 
 from dpstats.errors import InvalidParameter
 from dpstats.means import ClippedMean
-from dpstats.simulation import (
-    Adapter,
-    Gaussian,
-    Study,
-    StudyFileError,
-)
+from dpstats.simulation import Adapter, Gaussian, Study, StudyFileError
 from dpstats.simulation.store import describe
 
 ESTIMATOR = ClippedMean(clip=1.0, delta=1e-6)
@@ -76,10 +71,7 @@ PAIRS = {
     "plain class": (Mine(0), Mine(5), "sampler"),
     "closure": (shifted(0), shifted(5), "sampler"),
     "default": (with_a_default(0), with_a_default(5), "sampler"),
-    "lambdas of one line": (
-        *(lambda n, d, rng: np.zeros((n, d)), lambda n, d, rng: np.ones((n, d))),
-        "sampler",
-    ),
+    "lambdas of one line": (*(lambda n, d, rng: np.zeros((n, d)), lambda n, d, rng: np.ones((n, d))), "sampler"),
     "long array": (Gaussian(mean=MANY), Gaussian(mean=OTHER), "sampler"),
     "array inside": (Mine({"at": [MANY]}), Mine({"at": [OTHER]}), "sampler"),
     "bound methods": (Mine(0).__call__, Mine(5).__call__, "sampler"),
@@ -88,9 +80,7 @@ PAIRS = {
 
 
 @pytest.mark.parametrize("name", PAIRS)
-def test_samplers_that_differ_are_other_studies(
-    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_samplers_that_differ_are_other_studies(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     # These are told apart, and need not draw rows of the right shape.
     monkeypatch.setattr(Study, "_check_runs", lambda self: None)
     first, second, word = PAIRS[name]
@@ -209,9 +199,7 @@ def of_parts(*values: int) -> Any:
 
 
 def test_every_base_of_a_class_tells_studies_apart() -> None:
-    found = [
-        str(describe("sampler", of_parts(*values))) for values in ((1, 1, 1), (2, 1, 1), (1, 2, 1), (1, 1, 2))
-    ]
+    found = [str(describe("sampler", of_parts(*values))) for values in ((1, 1, 1), (2, 1, 1), (1, 2, 1), (1, 1, 2))]
     assert len(set(found)) == 4
 
 

@@ -9,10 +9,7 @@ from sklearn.preprocessing import StandardScaler
 
 from dpstats.errors import InvalidParameter
 from dpstats.means import ClippedMean
-from dpstats.simulation import (
-    Gaussian,
-    Study,
-)
+from dpstats.simulation import Gaussian, Study
 from dpstats.simulation.study import check_names, names_of_estimator, owners_of
 
 
@@ -27,10 +24,7 @@ def positive(fitted: ClippedMean, X: np.ndarray, truth: None) -> float:
 def test_names_go_to_whom_they_belong() -> None:
     # The callable's own location; the estimator's clip and epsilon: noise of about 20.
     grid = {"n": [9], "d": [1], "location": [900.0, -900.0], "clip": [1e3], "epsilon": [100.0]}
-    assert Study(draw, ClippedMean(clip=1.0, delta=1e-6), grid, 3, loss=positive).run().mean().tolist() == [
-        1,
-        0,
-    ]
+    assert Study(draw, ClippedMean(clip=1.0, delta=1e-6), grid, 3, loss=positive).run().mean().tolist() == [1, 0]
     # The sampler's std and the estimator's: risk and interval both grow. Noise of deviation 0.06.
     estimator = ClippedMean(clip=50.0, epsilon=50.0, std=1.0)
     losses = ["coverage", "squared_error"]

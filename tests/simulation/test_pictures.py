@@ -19,10 +19,7 @@ def results():
 
 
 def test_pictures(results) -> None:
-    terms = {
-        "sampling": lambda cell: cell["d"] / cell["n"],
-        "privacy": lambda cell: (99 * cell["d"] / cell["n"]) ** 2,
-    }
+    terms = {"sampling": lambda cell: cell["d"] / cell["n"], "privacy": lambda cell: (99 * cell["d"] / cell["n"]) ** 2}
     figure = plot_risk(results, "n", terms=terms, title="x")
     labels = [text.get_text() for text in figure.axes[0].get_legend().get_texts()]
     assert "sampling" in labels and "privacy" in labels and figure.axes[0].get_xscale() == "log"
@@ -46,10 +43,7 @@ def test_results_draw_themselves_on_given_axes(results) -> None:
 
 def test_power_curves_have_their_lines() -> None:
     results = named_study("power").study("power", {"n": [60, 120]}, replications=20).run()
-    labels = {
-        text.get_text()
-        for text in plot_power(results, "n", level=0.05, target=0.8).axes[0].get_legend().texts
-    }
+    labels = {text.get_text() for text in plot_power(results, "n", level=0.05, target=0.8).axes[0].get_legend().texts}
     assert {"level 0.05", "target power 0.8"} <= labels
 
 

@@ -121,21 +121,11 @@ def test_noise_that_hides_a_coefficient_leaves_no_power() -> None:
         (3, 1.0, {}, "estimator must"),
         (ClippedMean(bounds=(0, 1)), 0.1, {}, "std must"),
         (GroupMeans(bounds=(0, 90), **GROUPS), 0.1, {}, "std must"),
-        (
-            GroupMeans(groups=["a"], bounds=(0, 1)),
-            0.1,
-            {"std": 1.0},
-            "estimator must be GroupMeans of at least two",
-        ),
+        (GroupMeans(groups=["a"], bounds=(0, 1)), 0.1, {"std": 1.0}, "estimator must be GroupMeans of at least two"),
         (PrivateProportion(), 0.1, {}, "baseline must"),
         (PrivateProportion(), 0.9, {"baseline": 0.3}, "baseline \\+ effect must"),
         (PrivateLinearRegression(x_bounds=(0, 1), y_bounds=(0, 1)), 0.1, {}, "std must"),
-        (
-            PrivateLinearRegression(x_bounds=(0, 1), y_bounds=(0, 1)),
-            0.1,
-            {"r_squared": 1.0},
-            "r_squared must",
-        ),
+        (PrivateLinearRegression(x_bounds=(0, 1), y_bounds=(0, 1)), 0.1, {"r_squared": 1.0}, "r_squared must"),
         (
             PrivateLinearRegression(x_bounds=(0, 1), y_bounds=(0, 1)),
             0.1,

@@ -63,9 +63,7 @@ def test_regimes_and_the_finite_size_prediction() -> None:
 
 
 def test_wide_intervals_decide_nothing() -> None:
-    fit = fit_rate(
-        synthetic(power_law(-1), np.random.default_rng(4), replications=20), "n", theory=-1, tolerance=0.02
-    )
+    fit = fit_rate(synthetic(power_law(-1), np.random.default_rng(4), replications=20), "n", theory=-1, tolerance=0.02)
     assert fit.verdict == "undecided" and fit.half_width > 0.02 and not reproduced(fit.verdict)
     assert fit_rate(synthetic(power_law(-1), np.random.default_rng(4)), "n").verdict == "undecided"
 
@@ -106,13 +104,7 @@ def test_one_line_that_does_not_fit_is_said() -> None:
     # The interval counts what the line misses the points by, and not Monte Carlo error alone.
     assert fit.half_width > 0.1 and fit.deviation > 0.2
     text = str(fit)
-    for words in (
-        "one line does not fit: p =",
-        "No single exponent fits",
-        "n below",
-        "n above",
-        "breaks at n =",
-    ):
+    for words in ("one line does not fit: p =", "No single exponent fits", "n below", "n above", "breaks at n ="):
         assert words in text
     # That the theory's exponent is near the slope of a line that does not fit reproduces nothing.
     assert fit_rate(results, "n", theory=fit.slope).verdict == "undecided"
@@ -134,10 +126,7 @@ def test_lines_for_pictures_go_through_their_cells() -> None:
     assert line == pytest.approx(3.0 * n**-1.5, rel=0.05) and fit.words == f"slope {fit.slope:.3g}"
     steep = fit_rate(
         synthetic(
-            two_terms,
-            np.random.default_rng(5),
-            [{"n": k, "d": 1} for k in (3, 50, 200, 800, 3200, 12_800)],
-            20_000,
+            two_terms, np.random.default_rng(5), [{"n": k, "d": 1} for k in (3, 50, 200, 800, 3200, 12_800)], 20_000
         ),
         "n",
     )
@@ -151,9 +140,7 @@ def test_a_few_failures_do_not_void_a_cell() -> None:
     many = replace(results.cells[2], failures={"ValueError: no": 30})
     fit = fit_rate(replace(results, cells=(results.cells[0], some, *results.cells[2:])), "n")
     # 3 of 203: the others count, and it is said.
-    assert fit.slope == whole.slope and "3 of their 1,003 replications failed, and are not counted" in str(
-        fit
-    )
+    assert fit.slope == whole.slope and "3 of their 1,003 replications failed, and are not counted" in str(fit)
     left = fit_rate(replace(results, cells=(results.cells[0], some, many, *results.cells[3:])), "n")
     assert left.n_cells == 4 and "1 left out: more than 5% of the replications failed" in str(left)
     check = compare(replace(results, cells=(some, *results.cells[2:])), 0.0, relation="at_least")

@@ -83,9 +83,7 @@ def test_a_cell_whose_parameters_are_refused_fails_alone() -> None:
     results = Study(Rademacher(), ESTIMATOR, {"n": [20], "d": [1], "epsilon": [1.0, -1.0]}, 5).run(n_jobs=2)
     assert [cell.failed for cell in results.cells] == [0, 5]
     assert "epsilon must be" in next(iter(results.cells[1].failures))
-    nan = Study(
-        Rademacher(), Adapter(nothing, keep=True), {"n": [5], "d": [1], "keep": [True, False]}, 2
-    ).run()
+    nan = Study(Rademacher(), Adapter(nothing, keep=True), {"n": [5], "d": [1], "keep": [True, False]}, 2).run()
     assert nan.cells[1].failures == {"DPStatsError: squared_error is nan": 2} and not nan.cells[0].failures
 
 
@@ -116,6 +114,4 @@ def endless(X: np.ndarray, rng: np.random.Generator, keep: bool) -> np.ndarray:
 def test_an_infinite_loss_is_no_result() -> None:
     grid = {"n": [5], "d": [1], "keep": [True, False]}
     found = Study(Rademacher(), Adapter(endless, keep=True), grid, 2).run()
-    assert (
-        found.cells[1].failures == {"DPStatsError: squared_error is inf": 2} and not found.cells[0].failures
-    )
+    assert found.cells[1].failures == {"DPStatsError: squared_error is inf": 2} and not found.cells[0].failures

@@ -23,8 +23,6 @@ def test_failed_cells_are_left_out() -> None:
 
 
 def test_a_selection_of_cells_keeps_all_else_that_is_known_of_a_study() -> None:
-    results = replace(
-        synthetic(power_law(-1), np.random.default_rng(13)), seconds=7.0, versions=({"numpy": "1.0"},)
-    )
+    results = replace(synthetic(power_law(-1), np.random.default_rng(13)), seconds=7.0, versions=({"numpy": "1.0"},))
     kept = usable_cells(results, "squared_error")
     assert kept.seconds == 7.0 and kept.versions == ({"numpy": "1.0"},) and kept.facts == results.facts

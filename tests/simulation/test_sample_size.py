@@ -24,10 +24,7 @@ TRUE = ((ndtri(0.95) + ndtri(2 / 3)) / 0.2) ** 2  # 107.7 rows
 
 
 def test_the_smallest_sample_and_its_interval() -> None:
-    found = [
-        sample_complexity(normal_test, high=100_000, replications=200, random_state=seed)
-        for seed in range(60)
-    ]
+    found = [sample_complexity(normal_test, high=100_000, replications=200, random_state=seed) for seed in range(60)]
     values = np.array([item.value for item in found])
     assert np.median(values) == pytest.approx(TRUE, rel=0.04)
     covered = np.mean([item.interval.low <= TRUE <= item.interval.high for item in found])
@@ -62,14 +59,8 @@ def test_bad_input_is_one_clear_error() -> None:
         return False
 
     for call, message in (
-        (
-            lambda: sample_complexity(never, high=1000),
-            "high must be on the other side",
-        ),
-        (
-            lambda: sample_complexity(lambda n, rng: True),
-            "low must be on the other side",
-        ),
+        (lambda: sample_complexity(never, high=1000), "high must be on the other side"),
+        (lambda: sample_complexity(lambda n, rng: True), "low must be on the other side"),
         (lambda: sample_complexity(lambda n, rng: 0.5), "power must"),
         (lambda: sample_complexity(SpatialSignTest()), "sampler must"),
         (lambda: sample_complexity("test"), "test must"),
@@ -82,9 +73,7 @@ def test_bad_input_is_one_clear_error() -> None:
 
 def test_a_flat_curve_is_told() -> None:
     with pytest.raises((DPStatsError, InvalidParameter), match=r"does not grow|other side"):
-        crossing_point(
-            lambda x, rng: rng.random(50) < 0.5, 1, 100, target=0.5, replications=1000, random_state=3
-        )
+        crossing_point(lambda x, rng: rng.random(50) < 0.5, 1, 100, target=0.5, replications=1000, random_state=3)
 
 
 def test_steep_and_shallow_curves() -> None:

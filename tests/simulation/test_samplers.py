@@ -8,11 +8,7 @@ import numpy as np
 import pytest
 
 from dpstats.errors import InvalidParameter
-from dpstats.simulation import (
-    Gaussian,
-    Rademacher,
-    SparseMeans,
-)
+from dpstats.simulation import Gaussian, Rademacher, SparseMeans
 from dpstats.simulation.samplers import Contaminated, ProductBernoulli, Sampler, StudentT, SubGaussian
 
 SAMPLERS = {
@@ -63,9 +59,7 @@ def test_samplers_replace_their_fields_in_a_call() -> None:
         (SparseMeans, {"n_nonzero": -1}, "n_nonzero"),
     ],
 )
-def test_parameters_that_no_distribution_has_are_refused(
-    kind: type[Sampler], given: dict[str, Any], name: str
-) -> None:
+def test_parameters_that_no_distribution_has_are_refused(kind: type[Sampler], given: dict[str, Any], name: str) -> None:
     # In the sampler, and in the grid of a study
     with pytest.raises(InvalidParameter, match=f"^{name} must be"):
         kind(**given)

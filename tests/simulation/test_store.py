@@ -55,9 +55,7 @@ def test_losses_may_have_any_names(tmp_path: Path) -> None:
         ]
 
 
-def test_a_retry_that_cannot_be_written_leaves_the_failures(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_retry_that_cannot_be_written_leaves_the_failures(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / "s.db"
     flaky = Study(Flaky(), Adapter(mean_of), ONE_CELL, 10)
     monkeypatch.setenv("DISK_OF_A_TEST", "full")
@@ -88,15 +86,11 @@ def test_a_file_of_before_is_refused_and_stays_as_it_is(tmp_path: Path) -> None:
     assert path.read_bytes() == before
 
 
-def test_another_python_is_named_where_code_cannot_be_compared(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_another_python_is_named_where_code_cannot_be_compared(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with monkeypatch.context() as patched:
         patched.setattr(replications, "versions", lambda: {"Python": "3.9.1"})
         study(rows).run(tmp_path / "s.db")
-    with pytest.raises(
-        StudyFileError, match=r"differs in sampler \(begun with Python 3.9, this is .*code can be"
-    ):
+    with pytest.raises(StudyFileError, match=r"differs in sampler \(begun with Python 3.9, this is .*code can be"):
         study(shifted(1)).run(tmp_path / "s.db")
 
 

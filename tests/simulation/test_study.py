@@ -18,20 +18,13 @@ import pytest
 
 from dpstats.errors import InvalidParameter
 from dpstats.means import ClippedMean
-from dpstats.simulation import (
-    Adapter,
-    Gaussian,
-    Rademacher,
-    Study,
-)
+from dpstats.simulation import Adapter, Gaussian, Rademacher, Study
 from dpstats.simulation.study import _stated
 from tests.simulation import interrupted_study
 from tests.simulation.rows import ESTIMATOR, GRID, ONE_CELL, Flaky, count, mean_of, rows_of
 
 
-def test_failed_replications_are_run_again_where_asked(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_failed_replications_are_run_again_where_asked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / "s.db"
     flaky = Study(Flaky(), Adapter(mean_of), ONE_CELL, 40)
     monkeypatch.setenv("DISK_OF_A_TEST", "full")
@@ -68,11 +61,7 @@ def test_joblibs_own_switch_sets_the_workers(alone: list[tuple], tmp_path: Path)
 def test_a_dask_cluster_writes_the_same_rows(alone: list[tuple], tmp_path: Path) -> None:
     distributed = pytest.importorskip("distributed")
     options = {"n_workers": 2, "threads_per_worker": 1, "processes": True, "dashboard_address": None}
-    with (
-        distributed.LocalCluster(**options) as cluster,
-        distributed.Client(cluster),
-        joblib.parallel_config("dask"),
-    ):
+    with distributed.LocalCluster(**options) as cluster, distributed.Client(cluster), joblib.parallel_config("dask"):
         Study(Rademacher(), ESTIMATOR, GRID, 30, seed=1).run(tmp_path / "d.db")
     assert rows_of(tmp_path / "d.db") == alone
 
@@ -118,41 +107,23 @@ BAD = {
         "unknown parameters epsilom, signal: the sampler has mean, std; the estimator has bounds, bounds_are,",
     ),
     "no n": (lambda: Study(Gaussian(), ESTIMATOR, {"d": [1]}, 5), "grid must"),
-    "n of 0": (
-        lambda: Study(Gaussian(), ESTIMATOR, {"n": [0], "d": [1]}, 5),
-        "n must be an integer at least 1",
-    ),
+    "n of 0": (lambda: Study(Gaussian(), ESTIMATOR, {"n": [0], "d": [1]}, 5), "n must be an integer at least 1"),
     "no list": (
         lambda: Study(Gaussian(), ESTIMATOR, {"n": 5, "d": [1]}, 5),
         "a list of values of every parameter, got a dict",
     ),
     "no cells": (lambda: Study(Gaussian(), ESTIMATOR, [], 5), "at least one cell"),
     "grid of numbers": (lambda: Study(Gaussian(), ESTIMATOR, 5, 5), "grid must"),
-    "loss": (
-        lambda: Study(Gaussian(), ESTIMATOR, GRID, 5, loss="squared"),
-        "loss must be one of squared_error",
-    ),
-    "loss twice": (
-        lambda: Study(Gaussian(), ESTIMATOR, GRID, 5, loss=["coverage", "coverage"]),
-        "the same loss twice",
-    ),
+    "loss": (lambda: Study(Gaussian(), ESTIMATOR, GRID, 5, loss="squared"), "loss must be one of squared_error"),
+    "loss twice": (lambda: Study(Gaussian(), ESTIMATOR, GRID, 5, loss=["coverage", "coverage"]), "the same loss twice"),
     "no truth": (lambda: Study(draw, ESTIMATOR, GRID, 5), "give the sampler a method true_mean"),
     "sampler": (lambda: Study(3, ESTIMATOR, GRID, 5), "sampler must"),
     "estimator": (lambda: Study(Gaussian(), np.mean, GRID, 5), "Adapter makes an estimator of any function"),
-    "replications": (
-        lambda: Study(Gaussian(), ESTIMATOR, GRID, 0),
-        "replications must be an integer at least 1",
-    ),
+    "replications": (lambda: Study(Gaussian(), ESTIMATOR, GRID, 0), "replications must be an integer at least 1"),
     "seed": (lambda: Study(Gaussian(), ESTIMATOR, GRID, 1, seed=-1), "seed must"),
-    "jobs": (
-        lambda: Study(Gaussian(), ESTIMATOR, GRID, 1).run(n_jobs=0),
-        "n_jobs must be a positive integer",
-    ),
+    "jobs": (lambda: Study(Gaussian(), ESTIMATOR, GRID, 1).run(n_jobs=0), "n_jobs must be a positive integer"),
     "name": (lambda: Study(Gaussian(), ESTIMATOR, GRID, 1, name=3), "name must"),
-    "path": (
-        lambda: Study(Gaussian(), ESTIMATOR, GRID, 1).run(3),
-        "path must",
-    ),
+    "path": (lambda: Study(Gaussian(), ESTIMATOR, GRID, 1).run(3), "path must"),
     "function": (lambda: Adapter("mean"), "function must"),
     "load": (lambda: Study(Gaussian(), ESTIMATOR, GRID, 1).load("none.db"), "no file at none.db"),
 }
@@ -204,27 +175,13 @@ def test_facts_show_what_the_cells_give() -> None:
 
 
 def test_values_that_differ_are_stated_otherwise() -> None:
-    values = [
-        None,
-        True,
-        2,
-        2.5,
-        "2",
-        [2],
-        (2, [3.0]),
-        np.median,
-        statistics.median,
-        Gaussian(),
-        Gaussian(mean=1.0),
-    ]
+    values = [None, True, 2, 2.5, "2", [2], (2, [3.0]), np.median, statistics.median, Gaussian(), Gaussian(mean=1.0)]
     stated = [_stated(value) for value in values]
     assert all(a != b for a, b in itertools.combinations(stated, 2)), stated
     assert _stated(np.array([2])) == _stated([2]) == _stated((2,))
 
 
-def test_the_last_block_is_written_however_quick_it_was(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_last_block_is_written_however_quick_it_was(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("dpstats.simulation.study.BLOCK_SECONDS", 1e9)
     study = Study(Rademacher(), ESTIMATOR, {"n": [20], "d": [1], "epsilon": [1.0]}, 4)
     path = tmp_path / "quick.db"

@@ -29,9 +29,7 @@ def results():
 def test_a_report_holds_all_that_a_reader_needs(results) -> None:
     pictures = {"Risk against n": plot_risk(results, "n")}
     fit = fit_rate(results, "n", theory=-2)
-    page = study_report(
-        results, title="Rates", findings=[fit], pictures=pictures, command="python x.py --reps 30"
-    )
+    page = study_report(results, title="Rates", findings=[fit], pictures=pictures, command="python x.py --reps 30")
     text = page.as_html()
     for part in (
         "python x.py --reps 30",
@@ -54,10 +52,7 @@ def test_a_report_holds_all_that_a_reader_needs(results) -> None:
 def test_a_report_says_what_failed() -> None:
     failing = Study(Gaussian(), Adapter(sometimes, depth=0), {"n": [5], "d": [1], "depth": [0, 2]}, 7).run()
     text = study_report(failing).as_html()
-    assert (
-        "<h2>Failures</h2>" in text
-        and "Cell 2 failed in 7 of 7 replications: ValueError: too &lt;deep&gt;" in text
-    )
+    assert "<h2>Failures</h2>" in text and "Cell 2 failed in 7 of 7 replications: ValueError: too &lt;deep&gt;" in text
     assert plot_risk(failing, "n").axes
 
 

@@ -9,14 +9,7 @@ import pytest
 
 from dpstats.errors import InvalidParameter
 from dpstats.means import ClippedMean
-from dpstats.simulation import (
-    Adapter,
-    Gaussian,
-    Rademacher,
-    Study,
-    StudyFileError,
-    study_report,
-)
+from dpstats.simulation import Adapter, Gaussian, Rademacher, Study, StudyFileError, study_report
 from tests.simulation.rows import ESTIMATOR, GRID
 
 

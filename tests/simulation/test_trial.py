@@ -24,9 +24,7 @@ Answer = tuple[str, float, float, float]
 
 def combine(visits: pd.DataFrame) -> pd.DataFrame:
     """Return one row for each patient."""
-    first = dict.fromkeys(
-        ["site", "arm", "age", "sex", "before", "after", "stay", "cured", "week", "relapse"], "first"
-    )
+    first = dict.fromkeys(["site", "arm", "age", "sex", "before", "after", "stay", "cured", "week", "relapse"], "first")
     return one_row_per_unit(visits, "patient", first)
 
 
@@ -53,9 +51,9 @@ def ask(seed: int) -> Iterator[Answer]:
     for arm in ARMS[1:]:
         found = cures.difference(groups=(arm, "placebo")).confidence_interval()
         yield f"cures, {arm}", truth["risk"][arm], found.low, found.high
-    stays = GroupQuantiles(
-        [0.25, 0.5, 0.75], groups=ARMS, bounds=(0, 120), step=1, missing="drop", **noise
-    ).fit(patients["stay"], patients["arm"])
+    stays = GroupQuantiles([0.25, 0.5, 0.75], groups=ARMS, bounds=(0, 120), step=1, missing="drop", **noise).fit(
+        patients["stay"], patients["arm"]
+    )
     low, high = stays.confidence_interval()
     yield "median stay", truth["stay"]["drug"], low[1, 1], high[1, 1]
     yield "upper quartile", truth["upper quartile"]["placebo"], low[0, 2], high[0, 2]
@@ -95,9 +93,7 @@ def test_the_table_is_as_messy_as_the_guide_says() -> None:
     visits = make_visits()
     patients = combine(visits)
     assert len(visits) == 3 * PATIENTS == 12_000 and len(patients) == PATIENTS
-    assert (
-        (patients["age"] == -9).any() and (patients["sex"] == "unk").any() and patients["stay"].isna().any()
-    )
+    assert (patients["age"] == -9).any() and (patients["sex"] == "unk").any() and patients["stay"].isna().any()
     assert 200 < (patients["arm"] == "high dose").sum() < 450 and not patients["relapse"].all()
     assert len(set(patients["site"]) - set(SITES)) == 2
 

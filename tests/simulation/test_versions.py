@@ -28,9 +28,7 @@ def test_rows_of_other_versions_are_told(tmp_path: Path, monkeypatch: pytest.Mon
     both = Study(Rademacher(), ESTIMATOR, GRID, 5).run(path)
     note = f"Rows of this study were computed with different versions: numpy 1.0.0 and {now['numpy']}."
     assert (
-        both.version_notes() == [note]
-        and note in " ".join(str(both).split())
-        and note in study_report(both).as_html()
+        both.version_notes() == [note] and note in " ".join(str(both).split()) and note in study_report(both).as_html()
     )
     assert provenance([both])["numpy"] == f"1.0.0 and {now['numpy']}"
     assert both.where(lambda cell: True).versions == both.versions

@@ -44,112 +44,13 @@ BOUNDS = {"r.v": (-2, 3), "s.w": (-1.5, 2.25)}
 CATEGORIES = {"r.a": [0, 1], "r.b": [1, 5, 0], "s.c": [1, 0], "p.b": [0, 1]}
 BINS = {"r.v": [-2, 0, 3], "s.w": [0.1, 0.625, 2.25], "s.a": [0, 1, 2]}
 WORDS = [
-    *(
-        "LEFT",
-        "RIGHT",
-        "FULL",
-        "OUTER",
-        "CROSS",
-        "NATURAL",
-        "SEMI",
-        "ANTI",
-        "ASOF",
-        "POSITIONAL",
-        "INNER",
-        "JOIN",
-    ),
-    *(
-        "ON",
-        "USING",
-        "(a)",
-        "DISTINCT",
-        "UNION",
-        "ALL",
-        "INTERSECT",
-        "EXCEPT",
-        "LIMIT",
-        "1",
-        "OFFSET",
-        "ORDER",
-        "BY",
-    ),
-    *(
-        "GROUP",
-        "HAVING",
-        "QUALIFY",
-        "WINDOW",
-        "OVER",
-        "()",
-        "FILTER",
-        "EXISTS",
-        "(SELECT a FROM s)",
-        "IN",
-        "NOT",
-    ),
-    *(
-        "AND",
-        "OR",
-        "NULL",
-        "IS",
-        "TRUE",
-        "FALSE",
-        "r",
-        "s",
-        "p",
-        "v",
-        "r.a",
-        "s.a",
-        "--",
-        "/*",
-        "*/",
-        ";",
-        "'",
-        '"',
-    ),
-    *(
-        "SAMPLE",
-        "50%",
-        "TABLESAMPLE",
-        "WITH",
-        "RECURSIVE",
-        "LATERAL",
-        "UNNEST([1,2])",
-        "range(3)",
-        "read_csv('x')",
-    ),
-    *(
-        "CASE",
-        "WHEN",
-        "THEN",
-        "END",
-        "CAST(a AS TEXT)",
-        "+",
-        "abs(a)",
-        "?",
-        "$1",
-        "*",
-        ",",
-        "(",
-        ")",
-        "=",
-        "<",
-        "AS",
-    ),
-    *(
-        "rowid",
-        "ROLLUP",
-        "CUBE",
-        "GROUPING",
-        "SETS",
-        "PIVOT",
-        "COUNT(b)",
-        "SUM(a)",
-        "COUNT(*)",
-        "a",
-        "b",
-        "t0",
-        "t1",
-    ),
+    *("LEFT", "RIGHT", "FULL", "OUTER", "CROSS", "NATURAL", "SEMI", "ANTI", "ASOF", "POSITIONAL", "INNER", "JOIN"),
+    *("ON", "USING", "(a)", "DISTINCT", "UNION", "ALL", "INTERSECT", "EXCEPT", "LIMIT", "1", "OFFSET", "ORDER", "BY"),
+    *("GROUP", "HAVING", "QUALIFY", "WINDOW", "OVER", "()", "FILTER", "EXISTS", "(SELECT a FROM s)", "IN", "NOT"),
+    *("AND", "OR", "NULL", "IS", "TRUE", "FALSE", "r", "s", "p", "v", "r.a", "s.a", "--", "/*", "*/", ";", "'", '"'),
+    *("SAMPLE", "50%", "TABLESAMPLE", "WITH", "RECURSIVE", "LATERAL", "UNNEST([1,2])", "range(3)", "read_csv('x')"),
+    *("CASE", "WHEN", "THEN", "END", "CAST(a AS TEXT)", "+", "abs(a)", "?", "$1", "*", ",", "(", ")", "=", "<", "AS"),
+    *("rowid", "ROLLUP", "CUBE", "GROUPING", "SETS", "PIVOT", "COUNT(b)", "SUM(a)", "COUNT(*)", "a", "b", "t0", "t1"),
 ]
 
 
@@ -238,9 +139,7 @@ def random_question(rng: random.Random, *, grouped: bool = True) -> Question:
     asked = several or [(kind, written)]
     what = ", ".join(words.get(each, "COUNT(*)").format(of) for each, of in asked)
     if several:
-        what = ", ".join(
-            f"{words.get(each, 'COUNT(*)').format(of)} AS q{i}" for i, (each, of) in enumerate(several)
-        )
+        what = ", ".join(f"{words.get(each, 'COUNT(*)').format(of)} AS q{i}" for i, (each, of) in enumerate(several))
         written = ", ".join(entries.get(of, of) for of in dict.fromkeys(of for _, of in several if of))
     private = [source for source in sources if source.table != "p"]
     whose = [source for source in private if {"k": "d"}.get(source.table, "a") in source.keys]
@@ -354,9 +253,7 @@ def _random_body(rng: random.Random) -> tuple[str, str, list[Source]]:
         name = rng.choice(COLUMNS[table])
         more = f" WHERE {condition(rng, [('', COLUMNS[table])])}" if rng.random() < 0.3 else ""
         if rng.random() < 0.5 or len(parts) > 1:
-            conditions.append(
-                f"{source.alias}.{rng.choice(source.keys)} IN (SELECT {name} FROM {table}{more})"
-            )
+            conditions.append(f"{source.alias}.{rng.choice(source.keys)} IN (SELECT {name} FROM {table}{more})")
         else:
             on = f"{source.alias}.{rng.choice(source.keys)} = q.{name}"
             if rng.random() < 0.3:
@@ -391,9 +288,7 @@ def condition(rng: random.Random, names: list[tuple[str, tuple[str, ...]]], dept
         return f"NOT ({condition(rng, names, depth + 1)})"
     if kind == 7:
         return f"({condition(rng, names, depth + 1)}) IS {rng.choice(['', 'NOT '])}{rng.choice(['TRUE', 'FALSE'])}"
-    return (
-        f"({condition(rng, names, depth + 1)} {rng.choice(['AND', 'OR'])} {condition(rng, names, depth + 1)})"
-    )
+    return f"({condition(rng, names, depth + 1)} {rng.choice(['AND', 'OR'])} {condition(rng, names, depth + 1)})"
 
 
 def mutated(rng: random.Random, text: str) -> str:
@@ -430,9 +325,7 @@ def steps_in_cells(question: Question, rows: list[tuple[Any, ...]], plan: Any) -
     return found
 
 
-def shares_in_cells(
-    question: Question, rows: list[tuple[Any, ...]], plan: Any
-) -> list[list[tuple[Any, list[int]]]]:
+def shares_in_cells(question: Question, rows: list[tuple[Any, ...]], plan: Any) -> list[list[tuple[Any, list[int]]]]:
     """Return (unit, what it adds to each number) of every row, cell by cell, for several aggregates."""
     several, groups = plan.query.measure, len(question.groups)
     asked = question.several or ((question.kind, question.measured),)
@@ -463,11 +356,7 @@ def shares_in_cells(
             if i == several.missing:
                 found.append(whole if missing else 0)
             if i == several.rows and ("count", "") in question.several and not plan.query.discovers:
-                own = (
-                    found[several.shares(i)[0]]
-                    if several.paired
-                    else sum(found[j] for j in several.shares(i))
-                )
+                own = found[several.shares(i)[0]] if several.paired else sum(found[j] for j in several.shares(i))
                 assert own in (whole, 2 * whole), "COUNT(*) leaves a row out"
         return found
 
@@ -550,9 +439,7 @@ class Databases:
 
     def __init__(self, rng: random.Random) -> None:
         self.rng = rng
-        self.columns = {
-            name: (*keys, *((AMOUNTS[name],) if name in AMOUNTS else ())) for name, keys in COLUMNS.items()
-        }
+        self.columns = {name: (*keys, *((AMOUNTS[name],) if name in AMOUNTS else ())) for name, keys in COLUMNS.items()}
         rows: dict[str, list[tuple[Any, ...]]] = {}
         for name in self.columns:
             rows[name] = held = []
@@ -754,9 +641,7 @@ def check(
         if plan.method == "public":
             stage = plan.stages[0]
             if stage.noise == "gaussian":
-                far = math.isqrt(
-                    sum((x - y) ** 2 for x, y in zip(_integers(here), _integers(near), strict=True))
-                )
+                far = math.isqrt(sum((x - y) ** 2 for x, y in zip(_integers(here), _integers(near), strict=True)))
             assert far <= stage.sensitivity_steps, f"planned wrongly: {text}"
         else:
             # The noise of either level hides the move, and the levels themselves are next to each other.
@@ -770,11 +655,7 @@ def _integers(private: Any) -> list[int]:
 
 
 def check_units(
-    data: Databases,
-    question: Question,
-    neighbors: int = 2,
-    moves: Moves | None = None,
-    added: bool = False,
+    data: Databases, question: Question, neighbors: int = 2, moves: Moves | None = None, added: bool = False
 ) -> bool:
     """Return whether a query is accepted where units are protected; fail where one moves it by more than is said."""
     text = question.text
@@ -910,9 +791,7 @@ def _cut_sums(truncation: Any, here: Any, near: Any) -> Iterator[tuple[Any, Any,
     yield from zip(sums, here.cut[truncation.name], near.cut[truncation.name], strict=True)
 
 
-def _check_units(
-    truncation: Any, near: Any, cells: list[list[tuple[Any, Any]]], plan: Any, text: str
-) -> None:
+def _check_units(truncation: Any, near: Any, cells: list[list[tuple[Any, Any]]], plan: Any, text: str) -> None:
     """Fail where units are cut otherwise than by brute force."""
     measure = plan.query.measure
     part = truncation.name

@@ -22,9 +22,7 @@ from dpstats.sql.several import Shaken, ShareRatio, all_answered
 DECLARED: dict[str, Any] = {"bounds": {"r.x": (-2, 8)}, "categories": {"r.g": [0, 1, 2, 3]}}
 
 
-@pytest.mark.parametrize(
-    ("total", "count"), [(300.0, 800.0), (-50.0, -200.0), (50.0, -200.0), (-900.0, 400.0)]
-)
+@pytest.mark.parametrize(("total", "count"), [(300.0, 800.0), (-50.0, -200.0), (50.0, -200.0), (-900.0, 400.0)])
 def test_a_mean_has_score_zero_at_the_ratio_also_of_negative_counts(total: float, count: float) -> None:
     errors = Shaken(Off(scales=(2.0,)))
     T, N = np.array([total]), np.array([count])
@@ -140,15 +138,8 @@ def test_without_an_interval_nothing_is_said_of_the_noise(connection: Any) -> No
 def test_summaries_say_what_is_counted_and_of_what(connection: Any) -> None:
     (answer,) = answers(connection, "cells", 1)
     text = str(answer)
-    assert (
-        "SELECT g, COUNT(*) FROM r GROUP BY g" in text and "[95% low" in text and "Laplace of scale 2" in text
-    )
-    assert not isinstance(answer, PrivateAnswer) and [record["g"] for record in answer.records()] == [
-        0,
-        1,
-        2,
-        3,
-    ]
+    assert "SELECT g, COUNT(*) FROM r GROUP BY g" in text and "[95% low" in text and "Laplace of scale 2" in text
+    assert not isinstance(answer, PrivateAnswer) and [record["g"] for record in answer.records()] == [0, 1, 2, 3]
     (units,) = answers(connection, "units", 1)
     assert (
         "at most" in units.estimand
@@ -164,9 +155,7 @@ def test_summaries_say_what_is_counted_and_of_what(connection: Any) -> None:
 def test_intervals_allow_for_the_rounding_of_many_rows() -> None:
     # A planted bug: 0.1 in steps of 2^-17, which takes four from a sum of 10^6 rows, and noise of scale 1.
     connection = duckdb.connect()
-    connection.execute(
-        "CREATE TABLE v AS SELECT 0.1::DOUBLE AS x, 1000007 AS n, i AS u FROM range(400000) t(i)"
-    )
+    connection.execute("CREATE TABLE v AS SELECT 0.1::DOUBLE AS x, 1000007 AS n, i AS u FROM range(400000) t(i)")
     bounds = {"v.x": (0, 1), "v.n": (0, 2_000_000)}
     for column, true in (("x", 0.1), ("n", 1000007)):
         covered, below, means = 0, 0, 0
@@ -185,9 +174,7 @@ def test_intervals_allow_for_the_rounding_of_many_rows() -> None:
 def test_a_mean_may_be_half_a_step_off() -> None:
     connection = duckdb.connect()
     connection.execute("CREATE TABLE v AS SELECT 0.1::DOUBLE AS x FROM range(1000) t(i)")
-    answer = PrivateSQL(connection, epsilon=1e-6, bounds={"v.x": (0, 1)}, random_state=0).query(
-        "SELECT AVG(x) FROM v"
-    )
+    answer = PrivateSQL(connection, epsilon=1e-6, bounds={"v.x": (0, 1)}, random_state=0).query("SELECT AVG(x) FROM v")
     exact = replace(answer, raw=np.array([[answer.several.whole(0) * 1e30, 0.0]]))
     low, high, *_ = exact.confidence_interval()
     (column,) = answer.several.columns
@@ -205,24 +192,18 @@ def test_steps_are_those_that_noise_can_be_drawn_in(connection: Any) -> None:
 @pytest.mark.parametrize("selected", ["COUNT(*)", "SUM(x)", "COUNT(*), AVG(x)", "MEDIAN(x)"])
 def test_what_intervals_cover_says_that_rows_without_a_unit_do_not_count(selected: str) -> None:
     db = duckdb.connect()
-    db.execute(
-        "CREATE TABLE v AS SELECT CASE WHEN i % 3 > 0 THEN i END AS u, i % 7 AS x FROM range(300) t(i)"
-    )
+    db.execute("CREATE TABLE v AS SELECT CASE WHEN i % 3 > 0 THEN i END AS u, i % 7 AS x FROM range(300) t(i)")
     options: dict[str, Any] = {"epsilon": 50.0, "bounds": {"v.x": (0, 7)}, "random_state": 0}
     answer = PrivateSQL(db, unit="u", **options).query(f"SELECT {selected} FROM v")
     assert answer.estimates().estimand.endswith("; rows without a u do not count")
-    assert (
-        "without a" not in PrivateSQL(db, **options).query(f"SELECT {selected} FROM v").estimates().estimand
-    )
+    assert "without a" not in PrivateSQL(db, **options).query(f"SELECT {selected} FROM v").estimates().estimand
     if selected == "COUNT(*)":
         assert answer.values[0] == pytest.approx(200, abs=5)
 
 
 def test_a_group_of_the_empty_text_has_a_name() -> None:
     db = duckdb.connect()
-    db.execute(
-        "CREATE TABLE v AS SELECT CASE WHEN i % 2 = 0 THEN '' ELSE 'x' END AS g, i FROM range(100) t(i)"
-    )
+    db.execute("CREATE TABLE v AS SELECT CASE WHEN i % 2 = 0 THEN '' ELSE 'x' END AS g, i FROM range(100) t(i)")
     sql = PrivateSQL(db, epsilon=9.0, categories={"v.g": ["", "x"]}, bounds={"v.i": (0, 100)}, random_state=0)
     assert sql.query("SELECT g, COUNT(*) FROM v GROUP BY g").estimates().names == ("''", "x")
     assert sql.query("SELECT g, MEDIAN(i) AS m FROM v GROUP BY g").estimates().names == ("m: ''", "m: x")
@@ -248,10 +229,7 @@ def test_units_beyond_the_threshold_are_shared_out_among_cells() -> None:
         sql._kind(plan.query).release(sql._kind(plan.query).read(plan), plan, session)
     answer = answered(plan.query, plan, session.released, plan.guarantee)
     width = answer.off.half(0.95)
-    assert (
-        2 / 0.7 < answer.off.scales[0] / answer.thresholds[0] < 2.9 / 0.7
-        and width < 60 * answer.thresholds[0]
-    )
+    assert 2 / 0.7 < answer.off.scales[0] / answer.thresholds[0] < 2.9 / 0.7 and width < 60 * answer.thresholds[0]
     assert np.all(np.abs(answer.values - cut / 1024) < 2 * width + 60)
 
 

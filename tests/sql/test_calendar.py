@@ -18,22 +18,9 @@ duckdb = pytest.importorskip("duckdb")
 FIRST, END = date(2019, 11, 17), date(2021, 3, 1)
 PARTS = [
     *("YEAR(d)", "QUARTER(d)", "MONTH(d)", "EXTRACT(YEAR FROM d)", "EXTRACT('quarter' FROM d)"),
-    *(
-        "extract(month from d)",
-        "DATE_TRUNC('year', d)",
-        "date_trunc('Quarter', d)",
-        "DATE_TRUNC('month', v.d)",
-    ),
+    *("extract(month from d)", "DATE_TRUNC('year', d)", "date_trunc('Quarter', d)", "DATE_TRUNC('month', v.d)"),
 ]
-EDGES = [
-    FIRST,
-    END,
-    date(2020, 2, 28),
-    date(2020, 2, 29),
-    date(2020, 3, 1),
-    date(2019, 12, 31),
-    date(2021, 1, 1),
-]
+EDGES = [FIRST, END, date(2020, 2, 28), date(2020, 2, 29), date(2020, 3, 1), date(2019, 12, 31), date(2021, 1, 1)]
 
 
 def visits(kind: str) -> Any:
@@ -135,8 +122,7 @@ def test_other_uses_of_dates_are_refused(text: str, message: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "period",
-    ["2020-01-01", ("2020-01-01",), (1, 2), ("2021-01-01", "2020-01-01"), ("1800-01-01", "2020-01-01"), None],
+    "period", ["2020-01-01", ("2020-01-01",), (1, 2), ("2021-01-01", "2020-01-01"), ("1800-01-01", "2020-01-01"), None]
 )
 def test_a_period_must_be_two_dates(period: Any) -> None:
     connection = duckdb.connect()

@@ -14,13 +14,7 @@ CATALOGUE = Catalogue({"rows": R}, frozenset({"v"}))
 
 
 def test_types_are_of_a_kind() -> None:
-    kinds = {
-        "UBIGINT": "whole",
-        "DECIMAL(10,2)": "real",
-        "DOUBLE": "real",
-        "VARCHAR": "text",
-        "BOOLEAN": "truth",
-    }
+    kinds = {"UBIGINT": "whole", "DECIMAL(10,2)": "real", "DOUBLE": "real", "VARCHAR": "text", "BOOLEAN": "truth"}
     kinds |= {"DATE": "date", "TIMESTAMP": "time", "TIMESTAMP WITH TIME ZONE": "other", "INTEGER[]": "other"}
     assert {name: duckdb_type(name).kind for name in kinds} == kinds
 
@@ -35,16 +29,10 @@ def test_names_are_found_whatever_their_case() -> None:
     [
         (lambda: CATALOGUE.table("x"), r"base tables \(Rows\), got 'x', which is no table"),
         (lambda: CATALOGUE.table("V"), "'V', which is a view"),
-        (
-            lambda: CATALOGUE.columns_of("bounds", ["a"]),
-            r"of base tables \(Rows\) as 'table.column', got another key$",
-        ),
+        (lambda: CATALOGUE.columns_of("bounds", ["a"]), r"of base tables \(Rows\) as 'table.column', got another key$"),
         (lambda: CATALOGUE.columns_of("bins", ["x.a"]), "got 'x.a': 'x' is no table$"),
         (lambda: CATALOGUE.columns_of("bins", ["v.a"]), r"is a view.*PrivateSQL\(\{'v': \.\.\.\}\)"),
-        (
-            lambda: Catalogue({}).table("v"),
-            r"\(none\), got 'v', which is no table.*PrivateSQL\(\{'v': \.\.\.\}\)",
-        ),
+        (lambda: Catalogue({}).table("v"), r"\(none\), got 'v', which is no table.*PrivateSQL\(\{'v': \.\.\.\}\)"),
         (lambda: CATALOGUE.columns_of("bounds", ["rows.b"]), "columns that are there"),
         (lambda: quoted("a\0b"), "zero character"),
     ],

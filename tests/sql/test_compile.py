@@ -22,9 +22,7 @@ VALUES = [0.0, -3.5, 2.25, 1e300, -math.inf, math.nan, None, 4.999, 1e-9]
 @pytest.fixture(scope="module")
 def connection() -> Any:
     made = duckdb.connect()
-    made.execute(
-        'CREATE TABLE "r s" ("a b" INTEGER, name VARCHAR, x DOUBLE, n UBIGINT, u INTEGER, m DECIMAL(9, 3))'
-    )
+    made.execute('CREATE TABLE "r s" ("a b" INTEGER, name VARCHAR, x DOUBLE, n UBIGINT, u INTEGER, m DECIMAL(9, 3))')
     for i in range(60):
         row = [i % 7 or None, NAMES[i % 5], VALUES[i % 9], i**9 % 2**64, i % 11 or None, i / 8]
         made.execute('INSERT INTO "r s" VALUES (?, ?, ?, ?, ?, ?)', row)
@@ -55,11 +53,7 @@ def test_sums_are_those_of_values_cut_and_rounded_one_by_one(connection: Any) ->
 
 def test_means_have_their_count_beside(connection: Any) -> None:
     query, (count, total) = exact(connection, 'SELECT AVG(x) FROM "r s"')
-    held = [
-        v
-        for (v,) in connection.execute('SELECT x FROM "r s"').fetchall()
-        if v is not None and math.isfinite(v)
-    ]
+    held = [v for (v,) in connection.execute('SELECT x FROM "r s"').fetchall() if v is not None and math.isfinite(v)]
     several = query.measure
     (column,) = several.columns
     assert count == several.whole(0) * len(held)
@@ -72,9 +66,7 @@ def test_cells_are_counted_as_they_are_declared(connection: Any) -> None:
     query, found = exact(connection, text)
     for i, count in enumerate(found):
         a, name = query.cell(i)
-        ((true,),) = connection.execute(
-            'SELECT count(*) FROM "r s" WHERE "a b" = ? AND name = ?', [a, name]
-        ).fetchall()
+        ((true,),) = connection.execute('SELECT count(*) FROM "r s" WHERE "a b" = ? AND name = ?', [a, name]).fetchall()
         assert count == true
 
 
@@ -97,14 +89,10 @@ def test_the_integers_of_a_mean_of_very_many_rows_do_not_overflow(connection: An
     query = made.plan_for('SELECT AVG(x) FROM "r s"').query
     measure = query.measure
     counted = Compiled(query, {}, DUCKDB)._sums()[0].replace("count(v0)", f"{rows}::BIGINT")
-    assert measure.reach > 2**24 and connection.sql(f"SELECT {counted}").fetchall() == [
-        (measure.reach * rows,)
-    ]
+    assert measure.reach > 2**24 and connection.sql(f"SELECT {counted}").fetchall() == [(measure.reach * rows,)]
 
 
-@pytest.mark.parametrize(
-    ("negated", "plain"), [("x NOT LIKE 'i%'", "x LIKE 'i%'"), ("x !~~ '%-_%'", "x ~~ '%-_%'")]
-)
+@pytest.mark.parametrize(("negated", "plain"), [("x NOT LIKE 'i%'", "x LIKE 'i%'"), ("x !~~ '%-_%'", "x ~~ '%-_%'")])
 def test_not_like_counts_the_rows_that_like_does_not(connection: Any, negated: str, plain: str) -> None:
     for text in (negated, plain, f"NOT ({negated})"):
         text = text.replace("x ", "name ")
@@ -117,9 +105,7 @@ def test_not_like_counts_the_rows_that_like_does_not(connection: Any, negated: s
 def test_units_are_cut_in_proportion_one_by_one(connection: Any, limit: int, groups: str) -> None:
     # The largest limits need integers beyond 64 bits.
     text = f'SELECT {groups}SUM(n) FROM "r s"' + " GROUP BY name" * bool(groups)
-    made = PrivateSQL(
-        connection, epsilon=1.0, bounds=BOUNDS, categories=CATEGORIES, unit="u", unit_limit=limit
-    )
+    made = PrivateSQL(connection, epsilon=1.0, bounds=BOUNDS, categories=CATEGORIES, unit="u", unit_limit=limit)
     query = made._parsed(text)
     (truncation,) = made._kind(query).plan().truncations
     private = made._kind(query).read(made._kind(query).plan())
@@ -147,14 +133,7 @@ def test_every_function_that_runs_is_known(connection: Any, monkeypatch: pytest.
     options: dict[str, Any] = {"bounds": BOUNDS, "categories": CATEGORIES, "random_state": 0}
     for unit in (None, "u"):
         made = PrivateSQL(connection, epsilon=1.0, unit=unit, **options)
-        for what in (
-            "COUNT(*)",
-            "SUM(x)",
-            "AVG(m)",
-            "AVG(n)",
-            "COUNT(DISTINCT u)",
-            "COUNT(*), AVG(x), SUM(n)",
-        ):
+        for what in ("COUNT(*)", "SUM(x)", "AVG(m)", "AVG(n)", "COUNT(DISTINCT u)", "COUNT(*), AVG(x), SUM(n)"):
             made.query(f'SELECT {what} FROM "r s" {where}')
             made.query(f'SELECT "a b", {what} FROM "r s" {where} GROUP BY "a b"')
         if unit is None:
@@ -189,11 +168,7 @@ def test_no_word_of_the_query_is_in_what_runs(connection: Any) -> None:
         """SELECT COUNT(*) AS secret_label FROM "r s" AS secret_alias WHERE name IN ('secret', 'it''s') AND u > 77123"""
     )
     compiled = Compiled(query, {table.name: table for table in made._catalogue.tables.values()}, DUCKDB)
-    statements = [
-        compiled.cells(),
-        compiled.units_above("all", range(3)),
-        compiled.units_cut("all", range(3)),
-    ]
+    statements = [compiled.cells(), compiled.units_above("all", range(3)), compiled.units_cut("all", range(3))]
     for text, literals in statements:
         assert "secret" not in text and "77123" not in text
         assert literals == ["secret", "it's", 77123]
@@ -212,12 +187,8 @@ def test_no_word_of_the_query_is_in_what_runs(connection: Any) -> None:
 )
 def test_semi_joins_count_each_row_once(text: str) -> None:
     made = duckdb.connect()
-    made.execute(
-        "CREATE TABLE person AS SELECT nullif(i % 6, 5) AS id, 20 + 5 * (i % 8) AS age FROM range(20) t(i)"
-    )
-    made.execute(
-        "CREATE TABLE visit AS SELECT nullif(i % 9, 3) AS person, (i // 3) * 5 AS cost FROM range(50) t(i)"
-    )
+    made.execute("CREATE TABLE person AS SELECT nullif(i % 6, 5) AS id, 20 + 5 * (i % 8) AS age FROM range(20) t(i)")
+    made.execute("CREATE TABLE visit AS SELECT nullif(i % 9, 3) AS person, (i // 3) * 5 AS cost FROM range(50) t(i)")
     ((expected,),) = made.sql(text).fetchall()
     query = PrivateSQL(made, epsilon=1.0, public_tables=["person"])
     parsed = query._parsed(text)

@@ -60,9 +60,7 @@ def test_conjuncts_are_what_must_hold() -> None:
     assert list(conjuncts(both)) == [Compare("=", A, B), Flag(A), Either((Flag(A), Flag(B)))]
 
 
-@pytest.mark.parametrize(
-    "condition", ["TRUE", "FALSE", "NOT FALSE", "NOT TRUE", "a > 1 OR FALSE", "a > 1 AND TRUE"]
-)
+@pytest.mark.parametrize("condition", ["TRUE", "FALSE", "NOT FALSE", "NOT TRUE", "a > 1 OR FALSE", "a > 1 AND TRUE"])
 def test_constant_conditions_mean_what_they_mean_to_duckdb(condition: str) -> None:
     connection = duckdb.connect()
     connection.execute("CREATE TABLE r AS SELECT range AS a FROM range(5)")

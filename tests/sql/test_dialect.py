@@ -35,9 +35,7 @@ WRONG: dict[str, tuple[dict[str, Any], tuple[str, str]]] = {
 
 
 @pytest.mark.parametrize("name", WRONG)
-def test_an_engine_that_computes_something_else_is_refused(
-    name: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_engine_that_computes_something_else_is_refused(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     changes, (pattern, other) = WRONG[name]
     connection = duckdb.connect()
     connection.execute("CREATE TABLE r AS SELECT 1 AS a")
@@ -83,9 +81,7 @@ def test_products_that_underflow_are_refused_by_postgres_alone(postgres: Any) ->
     assert postgres.execute(f"SELECT {tiny}").fetchall() == [(0.0,)]
     # The product of the last sizes is 0 itself.
     for size in (1e-30, 1e-200):
-        with pytest.raises(
-            InvalidParameter, match=f"Postgres cannot multiply values as small as {size:g} and"
-        ):
+        with pytest.raises(InvalidParameter, match=f"Postgres cannot multiply values as small as {size:g} and"):
             POSTGRES.product("a", "b", (size, size))
     assert POSTGRES.product("a", "b", (0.0, 1e-200))
     assert DUCKDB.product("a", "b", (1e-30, 1e-30)) == "(a * b)"

@@ -80,9 +80,7 @@ def test_two_columns_of_a_name_are_refused(tmp_path: Path, names: tuple[str, str
     given: dict[Any, Any] = {"table 't'": frame, "x.csv": tmp_path / "x.csv"}
     if names[0] != names[1]:
         given["table 't'", 1] = pl.DataFrame({names[0]: [1], names[1]: [2]})
-        pl.DataFrame({"point": [{"age": 1}], names[0]: [1], names[1]: [2]}).write_parquet(
-            tmp_path / "x.parquet"
-        )
+        pl.DataFrame({"point": [{"age": 1}], names[0]: [1], names[1]: [2]}).write_parquet(tmp_path / "x.parquet")
         given["x.parquet"] = tmp_path / "x.parquet"
     for where, data in given.items():
         with pytest.raises(InvalidData, match=message) as caught:
@@ -175,11 +173,7 @@ def test_types_of_text_files_are_declared(tmp_path: Path) -> None:
     source = Source({"v": path}, {"V.day": "date", "v.x": "DOUBLE"})
     assert [kind.kind for _, kind in source.tables()["v"].columns.values()] == ["date", "real"]
     assert source.run("SELECT count(day), count(x) FROM v") == [(1, 3)]
-    cases = [
-        ({"w.x": "DOUBLE"}, "columns of CSV"),
-        ({"v.y": "DOUBLE"}, "got 'y'"),
-        ({"v.x": "INT[]"}, "one of"),
-    ]
+    cases = [({"w.x": "DOUBLE"}, "columns of CSV"), ({"v.y": "DOUBLE"}, "got 'y'"), ({"v.x": "INT[]"}, "one of")]
     for types, message in cases:
         with pytest.raises(InvalidParameter, match=message):
             Source({"v": path}, types)
@@ -212,9 +206,7 @@ def test_a_word_has_the_value_of_its_declared_type_or_is_refused(tmp_path: Path,
     path, types = tmp_path / "t.csv", {"t.a": kind}
     words = [*readable, *MISSING]
     pd.DataFrame({"i": range(len(words)), "a": words}).to_csv(path, index=False)
-    found = [
-        value for (value,) in Source({"t": path}, types).run("SELECT a FROM t ORDER BY CAST(i AS BIGINT)")
-    ]
+    found = [value for (value,) in Source({"t": path}, types).run("SELECT a FROM t ORDER BY CAST(i AS BIGINT)")]
     assert found[: len(readable)] == [*readable.values()]
     assert all(value is None or value != value for value in found[len(readable) :])
     budget = PrivacyBudget(1.0)
@@ -262,9 +254,7 @@ def test_a_bare_carriage_return_ends_no_row(tmp_path: Path) -> None:
 def test_unnamed_columns_have_their_place_as_name(tmp_path: Path) -> None:
     path = tmp_path / "t.csv"
     pd.DataFrame({"age": [3, 4]}).to_csv(path)
-    made = PrivateSQL(
-        {"t": path}, epsilon=1e6, random_state=0, types={"t.column 1": "BIGINT", "t.age": "BIGINT"}
-    )
+    made = PrivateSQL({"t": path}, epsilon=1e6, random_state=0, types={"t.column 1": "BIGINT", "t.age": "BIGINT"})
     assert round(made.count('SELECT COUNT(*) FROM t WHERE "column 1" = 1 AND age = 4').value) == 1
     path.write_text(",,age\n1,2,3\n")
     assert [*Source({"t": path}).tables()["t"].columns] == ["column 1", "column 2", "age"]

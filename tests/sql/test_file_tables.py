@@ -39,9 +39,7 @@ def write(folder: Path, *columns: object) -> Path:
         (["int32", None], "INTEGER"),
     ],
 )
-def test_a_column_has_one_type_with_the_numbers_of_all(
-    kinds: list[str | None], wanted: str, tmp_path: Path
-) -> None:
+def test_a_column_has_one_type_with_the_numbers_of_all(kinds: list[str | None], wanted: str, tmp_path: Path) -> None:
     columns = [[None] * 3 if kind is None else np.array([1, 2, 3], dtype=kind) for kind in kinds]
     query = made(write(tmp_path / "rows", *columns), bounds={"v.x": (0, 4)})
     assert f"{wanted}" in str(parquet_source(connect([]), found_files(tmp_path / "rows"))[0])

@@ -71,9 +71,7 @@ def test_joins_are_read_in_any_form(text: str) -> None:
 
 
 def test_instances_of_a_table_are_told_apart() -> None:
-    query = read(
-        "WITH w AS (SELECT a, b FROM r WHERE x > 0) SELECT COUNT(DISTINCT w.b) AS n FROM w JOIN w z USING (a)"
-    )
+    query = read("WITH w AS (SELECT a, b FROM r WHERE x > 0) SELECT COUNT(DISTINCT w.b) AS n FROM w JOIN w z USING (a)")
     assert isinstance(query.relation, Distinct) and query.label == "n"
     assert query.relation.columns == (Column("r", "b"),) and query.measure.kind == "distinct"
     assert query.relation.of.of.on == ((Column("r", "a"), Column("r#2", "a")),)  # type: ignore[union-attr]
@@ -319,9 +317,7 @@ REFUSED = {
     "SELECT COUNT(*) FROM r WHERE a IS 3": "only IS NULL, IS TRUE, IS FALSE",
     "SELECT COUNT(*) FROM r WHERE a = (SELECT 1)": "SUBQUERY where a column must be",
     "WITH z AS (SELECT a FROM r UNION ALL SELECT a FROM r) SELECT COUNT(*) FROM z": "UNION in a subquery",
-    "SELECT "
-    + ", ".join(f"COUNT(a) AS n{k}" for k in range(51))
-    + " FROM r": "at most 50 aggregates, got 51",
+    "SELECT " + ", ".join(f"COUNT(a) AS n{k}" for k in range(51)) + " FROM r": "at most 50 aggregates, got 51",
     "SELECT b AS n, COUNT(*) AS n FROM r GROUP BY b ORDER BY n": "a name that two columns have",
 }
 
@@ -381,9 +377,7 @@ def test_rows_that_could_be_several_units_are_refused(text: str, message: str) -
 def test_no_value_of_an_enum_is_shown() -> None:
     connection = duckdb.connect()
     connection.execute("CREATE TABLE v (e ENUM('hushhush', 'b'), f ENUM('hushhush2'), n INTEGER, s VARCHAR)")
-    sql = PrivateSQL(
-        connection, epsilon=1.0, categories={"v.e": ["b"]}, bins={"v.f": [0, 1]}, bounds={"v.e": (0, 1)}
-    )
+    sql = PrivateSQL(connection, epsilon=1.0, categories={"v.e": ["b"]}, bins={"v.f": [0, 1]}, bounds={"v.e": (0, 1)})
     for text in (
         "SELECT COUNT(*) FROM v WHERE e = 1",
         "SELECT COUNT(*) FROM v WHERE e",
@@ -402,16 +396,10 @@ def test_enums_and_uuids_are_text_and_whole_numbers_have_one_type() -> None:
         "CREATE TABLE v AS SELECT CAST(CASE WHEN i % 3 = 0 THEN 'b' ELSE 'a' END AS ENUM('b', 'a')) AS e, "
         "CAST(lpad(CAST(i % 4 AS VARCHAR), 32, '0') AS UUID) AS u, CAST(i % 5 AS UTINYINT) AS n FROM range(900) t(i)"
     )
-    connection.execute(
-        "CREATE TABLE w AS SELECT CAST(i AS BIGINT) AS n, CAST(i AS VARCHAR) AS s FROM range(3) t(i)"
-    )
+    connection.execute("CREATE TABLE w AS SELECT CAST(i AS BIGINT) AS n, CAST(i AS VARCHAR) AS s FROM range(3) t(i)")
     one = "00000000-0000-0000-0000-000000000001"
     sql = PrivateSQL(
-        connection,
-        epsilon=1e5,
-        public_tables=["w"],
-        random_state=0,
-        categories={"v.e": ["a", "b"], "v.u": [one]},
+        connection, epsilon=1e5, public_tables=["w"], random_state=0, categories={"v.e": ["a", "b"], "v.u": [one]}
     )
     for text in (
         "SELECT COUNT(*) FROM v WHERE e = 'b'",
@@ -429,9 +417,7 @@ def test_enums_and_uuids_are_text_and_whole_numbers_have_one_type() -> None:
 
 def test_real_numbers_are_no_keys_of_using() -> None:
     connection = duckdb.connect()
-    connection.execute(
-        "CREATE TABLE a AS SELECT 0.0::DOUBLE AS x; CREATE TABLE b AS SELECT -0.0::DOUBLE AS x"
-    )
+    connection.execute("CREATE TABLE a AS SELECT 0.0::DOUBLE AS x; CREATE TABLE b AS SELECT -0.0::DOUBLE AS x")
     sql = PrivateSQL(connection, epsilon=1.0)
     for join in ("USING (x)", "ON a.x = b.x"):
         with pytest.raises(InvalidParameter, match="equality of two columns of real numbers"):
@@ -465,9 +451,7 @@ def test_a_star_keeps_the_names_that_a_subquery_gives() -> None:
 def test_groups_have_the_names_of_select_each_once() -> None:
     query = read("SELECT b AS kind, COUNT(*) FROM r GROUP BY b, b ORDER BY b")
     assert [group.name for group in query.groups] == ["kind"] and query.cells == 2
-    assert (
-        query.arrangement.order == read("SELECT b, COUNT(*) FROM r GROUP BY b ORDER BY r.b").arrangement.order
-    )
+    assert query.arrangement.order == read("SELECT b, COUNT(*) FROM r GROUP BY b ORDER BY r.b").arrangement.order
     (group,) = read("SELECT z, COUNT(*) FROM (SELECT b AS z FROM r) q GROUP BY z ORDER BY z").groups
     assert group.name == "z"
     twice = "SELECT r.b AS one, q.b AS other, COUNT(*), SUM(r.x) FROM r JOIN r AS q ON r.a = q.a GROUP BY r.b, q.b"
@@ -494,9 +478,7 @@ def test_names_ignore_the_case_of_ascii_letters_only() -> None:
     database.execute('CREATE TABLE "É" AS SELECT 1 AS a')
     database.execute('CREATE TABLE "é" AS SELECT 1 AS a FROM range(5)')
     sql = PrivateSQL(database, epsilon=1000.0, public_tables=["é"], random_state=0)
-    answers = {
-        text: sql.query(text).value for text in ('SELECT COUNT("Ä") FROM t', 'SELECT COUNT("ä") FROM T')
-    }
+    answers = {text: sql.query(text).value for text in ('SELECT COUNT("Ä") FROM t', 'SELECT COUNT("ä") FROM T')}
     assert [*answers.values()] == [1.0, 3.0] and sql.query('SELECT COUNT(*) FROM "É"').value == 1.0
     with pytest.raises(InvalidParameter, match="names ignore case, got 't' and 'T'"):
         PrivateSQL({"t": database.sql("FROM t").df(), "T": database.sql("FROM t").df()}, epsilon=1.0)
@@ -523,9 +505,7 @@ LEAVES = {"Literal", "Null", "DataType", "Boolean"}
 
 
 @pytest.mark.parametrize("text", EVERY_CLAUSE)
-def test_a_part_that_is_not_known_is_refused_wherever_it_stands(
-    text: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_part_that_is_not_known_is_refused_wherever_it_stands(text: str, monkeypatch: pytest.MonkeyPatch) -> None:
     # A later version of sqlglot may put the meaning of a clause into an argument that is new.
     read(text)
     (tree,) = parse_text(text, read="duckdb")
@@ -543,9 +523,7 @@ def test_a_part_that_is_not_known_is_refused_wherever_it_stands(
 def test_a_text_with_a_zero_byte_is_no_literal() -> None:
     # A database may end the text there.
     for condition in ("name = 'a\0b'", "name IN ('a', '\0')", "'\0' <> name"):
-        with pytest.raises(
-            InvalidParameter, match="name must be compared with a literal of its type VARCHAR"
-        ):
+        with pytest.raises(InvalidParameter, match="name must be compared with a literal of its type VARCHAR"):
             read(f"{COUNT}r WHERE {condition}")
 
 

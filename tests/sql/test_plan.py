@@ -13,8 +13,8 @@ from dpstats.privacy import Neighbors, PrivacyGuarantee
 from dpstats.sensitivity.elastic import Column, Join, Select, Table
 from dpstats.sensitivity.smooth import smooth_level
 from dpstats.sql import PrivateSQL
-from dpstats.sql.plans import public_plan, smooth_plan, unit_plan
 from dpstats.sql.engines import duckdb_type
+from dpstats.sql.plans import public_plan, smooth_plan, unit_plan
 from dpstats.sql.query import Group, Literal, Measure, Query
 
 
@@ -81,9 +81,7 @@ def test_cells_do_not_share_beta_and_delta() -> None:
         (SUM, ["positive", "negative"], (14, 38)),
     ],
 )
-def test_sums_of_units_have_a_part_for_each_sign(
-    measure: Measure, names: list[str], powers: tuple[int, int]
-) -> None:
+def test_sums_of_units_have_a_part_for_each_sign(measure: Measure, names: list[str], powers: tuple[int, int]) -> None:
     plan = unit_plan(query(1, measure), PrivacyGuarantee(1.0, 1e-6), "threshold", 20)
     assert [truncation.name for truncation in plan.truncations] == names
     assert {truncation.powers for truncation in plan.truncations} == {powers}
@@ -91,9 +89,7 @@ def test_sums_of_units_have_a_part_for_each_sign(
     assert len(unit_plan(query(), PrivacyGuarantee(1.0), "race", 20).stages) == 21
 
 
-@pytest.mark.parametrize(
-    "measure", [Measure("count"), Measure("mean", low=-5, high=5), Measure("sum", low=0, high=9)]
-)
+@pytest.mark.parametrize("measure", [Measure("count"), Measure("mean", low=-5, high=5), Measure("sum", low=0, high=9)])
 def test_a_unit_that_changes_its_cell_moves_two(measure: Measure) -> None:
     one, many = (
         unit_plan(query(cells, measure), PrivacyGuarantee(1.0), "threshold", 20).truncations[0].moved
@@ -118,9 +114,7 @@ def test_plans_list_noise_in_rows_or_units_and_not_in_steps(name: str) -> None:
     # Before, the steps of a share, of which a row has 2^32.
     selected, options, line, scale = LISTED[name]
     db = duckdb.connect()
-    db.execute(
-        "CREATE TABLE r AS SELECT i % 50 AS u, i % 2 AS g, i % 9 AS n, i % 7 / 2.0 AS x FROM range(300) t(i)"
-    )
+    db.execute("CREATE TABLE r AS SELECT i % 50 AS u, i % 2 AS g, i % 9 AS n, i % 7 / 2.0 AS x FROM range(300) t(i)")
     bounds = {"r.n": (0, 100), "r.x": (0, 10)}
     sql = PrivateSQL(db, epsilon=0.5, bounds=bounds, random_state=0, **options)  # type: ignore[arg-type]
     source = "r a JOIN r b USING (u)" if name == "joined" else "r"
@@ -145,9 +139,7 @@ def test_thresholds_of_a_sum_are_explained_in_its_units() -> None:
     # From a sixteenth of the largest value, 4, to that of eight rows.
     assert "what a u adds of values is cut at 2^j, j among -2, ..., 5" in sql.explain("SELECT SUM(x) FROM r")
     for selected in ("COUNT(*)", "COUNT(x)"):
-        assert "what a u adds of rows is cut at 2^j, j among 0, ..., 3" in sql.explain(
-            f"SELECT {selected} FROM r"
-        )
+        assert "what a u adds of rows is cut at 2^j, j among 0, ..., 3" in sql.explain(f"SELECT {selected} FROM r")
 
 
 def test_units_in_several_cells_are_cut() -> None:
@@ -202,9 +194,7 @@ def test_a_sensitivity_is_at_most_twice_the_largest_answer() -> None:
     assert levels == expected and query.cells == 1
 
 
-@pytest.mark.parametrize(
-    "selected", ["COUNT(*), COUNT(n)", "COUNT(*), SUM(n)", "SUM(n), COUNT(*), AVG(m), SUM(m)"]
-)
+@pytest.mark.parametrize("selected", ["COUNT(*), COUNT(n)", "COUNT(*), SUM(n)", "SUM(n), COUNT(*), AVG(m), SUM(m)"])
 @pytest.mark.parametrize("neighbors", ["replace_one", "add_or_remove"])
 def test_gaussian_noise_of_columns_is_for_the_root_of_their_squares(selected: str, neighbors: str) -> None:
     db = duckdb.connect()

@@ -29,22 +29,7 @@ COLUMNS = {
     ),
     "clinic": "name varchar, beds integer NOT NULL",
 }
-NUMBERS = [
-    0.5,
-    1.5,
-    -0.0,
-    5e-324,
-    -5e-324,
-    1e-310,
-    1e300,
-    -1e300,
-    math.inf,
-    -math.inf,
-    math.nan,
-    0.1,
-    2.9999,
-    None,
-]
+NUMBERS = [0.5, 1.5, -0.0, 5e-324, -5e-324, 1e-310, 1e300, -1e300, math.inf, -math.inf, math.nan, 0.1, 2.9999, None]
 WHOLE = [2**63 - 1, -(2**63), 0, 7, None, -1]
 WORDS = ["a", "A", "a ", "B", "b\\", "é", "e\u0301", "%", "a_b", "", None]
 DAYS = [date(1, 1, 1), date(1969, 12, 31), date(1970, 1, 1), date(2023, 2, 28), date(9999, 12, 31), None]
@@ -125,9 +110,7 @@ def released(sql: PrivateSQL, text: str) -> Any:
         return str(error)
 
 
-@pytest.mark.parametrize(
-    "options", [{}, {"delta": 1e-4}, {"unit": {"visit": "person"}}, {"truncation": "race"}]
-)
+@pytest.mark.parametrize("options", [{}, {"delta": 1e-4}, {"unit": {"visit": "person"}}, {"truncation": "race"}])
 def test_releases_are_those_of_duckdb(both: tuple[Any, Any], options: dict[str, Any]) -> None:
     if "truncation" in options:
         options = {**options, "unit": {"visit": "person"}, "unit_limit": 16}
@@ -267,14 +250,8 @@ def test_no_row_makes_a_query_fail(postgres: Any) -> None:
         bins={"r.m": (0.0, 5.0, 10.0)},
     )
     texts = [
-        *(
-            f"SELECT {what} FROM r"
-            for what in ("SUM(x)", "SUM(y * y * y)", "SUM(x / 1e9)", "AVG(m)", "MEDIAN(x)")
-        ),
-        *(
-            f"SELECT {what} FROM r"
-            for what in ("VARIANCE(y), SUM(m * n)", "MEDIAN(y * 1e-9)", "SUM(y * x / 3)")
-        ),
+        *(f"SELECT {what} FROM r" for what in ("SUM(x)", "SUM(y * y * y)", "SUM(x / 1e9)", "AVG(m)", "MEDIAN(x)")),
+        *(f"SELECT {what} FROM r" for what in ("VARIANCE(y), SUM(m * n)", "MEDIAN(y * 1e-9)", "SUM(y * x / 3)")),
         "SELECT m, COUNT(*) FROM r GROUP BY m",
         "SELECT COUNT(*) FROM r WHERE m > 1 AND m < 2e300 AND n > 0.5 AND x < 1e-320",
     ]
@@ -282,9 +259,7 @@ def test_no_row_makes_a_query_fail(postgres: Any) -> None:
     tiny = ["5e-324", "-1e-310", "1e-200", "1e-160", "NaN", "Infinity", "-Infinity", "1.7e308", "-0"]
     money = ["1e-400", "1e400", "-1e-320", "NaN", "Infinity", "-Infinity", "1" + "0" * 500, "-0", "5.5"]
     with postgres.cursor() as cursor:
-        cursor.executemany(
-            "INSERT INTO r VALUES (%s, %s, %s, 0.5)", list(itertools.product(tiny, tiny, money))
-        )
+        cursor.executemany("INSERT INTO r VALUES (%s, %s, %s, 0.5)", list(itertools.product(tiny, tiny, money)))
     for text, old in zip(texts, before, strict=True):
         assert type(sql.query(text)) is type(old)
     values = sql.query("SELECT m, COUNT(*) FROM r GROUP BY m").values
@@ -378,9 +353,7 @@ def test_no_view_takes_the_name_of_a_table_after_its_check(
 
 
 def test_a_declared_key_is_checked_in_the_snapshot_of_the_answer(postgres: Any) -> None:
-    postgres.execute(
-        "CREATE TABLE r (a integer); CREATE TABLE k (a integer); INSERT INTO k VALUES (1), (2), (NULL)"
-    )
+    postgres.execute("CREATE TABLE r (a integer); CREATE TABLE k (a integer); INSERT INTO k VALUES (1), (2), (NULL)")
     budget = PrivacyBudget(2.0)
     sql = PrivateSQL(postgres, epsilon=1.0, keys={"k": "a"}, budget=budget)
     text = "SELECT COUNT(*) FROM r JOIN k USING (a)"
@@ -426,16 +399,10 @@ def test_a_row_is_in_one_table(postgres: Any) -> None:
             PrivateSQL(postgres, epsilon=1.0).count(f"SELECT COUNT(*) FROM {name}")
 
 
-def test_tables_with_hidden_rows_and_of_others_are_no_tables(
-    postgres: Any, address: str, server: str
-) -> None:
+def test_tables_with_hidden_rows_and_of_others_are_no_tables(postgres: Any, address: str, server: str) -> None:
     schema = postgres.execute("SELECT current_schema()").fetchone()[0]
-    postgres.execute(
-        f"DROP ROLE IF EXISTS reader; CREATE ROLE reader LOGIN; GRANT USAGE ON SCHEMA {schema} TO reader"
-    )
-    postgres.execute(
-        "CREATE TABLE seen (a integer); CREATE TABLE hidden (a integer); CREATE TABLE other (a integer)"
-    )
+    postgres.execute(f"DROP ROLE IF EXISTS reader; CREATE ROLE reader LOGIN; GRANT USAGE ON SCHEMA {schema} TO reader")
+    postgres.execute("CREATE TABLE seen (a integer); CREATE TABLE hidden (a integer); CREATE TABLE other (a integer)")
     postgres.execute("GRANT SELECT ON seen, hidden TO reader; ALTER TABLE hidden ENABLE ROW LEVEL SECURITY")
     postgres.execute("CREATE POLICY few ON hidden USING (a < (SELECT count(*) FROM seen))")
     try:
@@ -505,9 +472,7 @@ def test_what_is_no_postgres_is_refused(server: str, address: str) -> None:
         PrivateSQL(address, epsilon=1.0, types={"r.a": "BIGINT"})
     with psycopg.connect(server, autocommit=True) as connection:
         connection.execute("DROP DATABASE IF EXISTS bytes")
-        connection.execute(
-            "CREATE DATABASE bytes TEMPLATE template0 ENCODING 'SQL_ASCII' LC_COLLATE 'C' LC_CTYPE 'C'"
-        )
+        connection.execute("CREATE DATABASE bytes TEMPLATE template0 ENCODING 'SQL_ASCII' LC_COLLATE 'C' LC_CTYPE 'C'")
     with pytest.raises(InvalidParameter, match="encoding UTF8, got SQL_ASCII"):
         PrivateSQL(server.replace("/postgres?", "/bytes?"), epsilon=1.0)
 
@@ -537,10 +502,7 @@ def test_addresses_of_postgres_have_two_schemes() -> None:
 def test_numbers_that_are_not_finite_are_missing(postgres: Any, address: str, kind: str) -> None:
     # Before version 14 a numeric is finite or NaN. A numeric with digits never is infinite.
     new = postgres.info.server_version >= 140000
-    words = [
-        "NaN",
-        *(["Infinity", "-Infinity"] if kind != "numeric(6, 2)" and (new or kind != "numeric") else []),
-    ]
+    words = ["NaN", *(["Infinity", "-Infinity"] if kind != "numeric(6, 2)" and (new or kind != "numeric") else [])]
     postgres.execute(f"CREATE TABLE t (x {kind}, g integer)")
     for i, word in enumerate(["20", "1.5", None, *words]):
         postgres.execute("INSERT INTO t VALUES (%s, %s)", [word, i % 2])

@@ -48,9 +48,7 @@ def test_noise_of_a_join_is_for_the_frequencies_in_its_tables(connection: Any) -
     assert low < 7 * 30 * 111 < high and high - low < 1000
 
 
-def test_a_budget_that_cannot_pay_is_asked_before_the_data(
-    connection: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_budget_that_cannot_pay_is_asked_before_the_data(connection: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     made = PrivateSQL(connection, epsilon=1.0, budget=PrivacyBudget(0.5))
     monkeypatch.setattr(Source, "run", lambda *args: pytest.fail("the data were read"))
     with pytest.raises(BudgetExceeded):
@@ -98,18 +96,14 @@ def test_the_largest_threshold_is_declared(connection: Any) -> None:
 
 
 def test_cells_of_units_are_cut_in_proportion(connection: Any) -> None:
-    made = PrivateSQL(
-        connection, epsilon=1.0, unit="u", public_tables=["p"], categories={"r.g": [0, 1]}, unit_limit=8
-    )
+    made = PrivateSQL(connection, epsilon=1.0, unit="u", public_tables=["p"], categories={"r.g": [0, 1]}, unit_limit=8)
     query = made._parsed("SELECT g, COUNT(*) FROM r GROUP BY g")
     private = made._kind(query).read(made._kind(query).plan())
     rows = connection.execute("SELECT u, g, count(*) FROM r GROUP BY u, g").fetchall()
     for j, found in enumerate(private.cut["answer"]):  # type: ignore[index]
         for g in (0, 1):
             total = sum(
-                1024 * n * 2**j // max(2**j, sum(m for v, _, m in rows if v == u))
-                for u, h, n in rows
-                if h == g
+                1024 * n * 2**j // max(2**j, sum(m for v, _, m in rows if v == u)) for u, h, n in rows if h == g
             )
             assert int(found[g]) == total
 
@@ -189,9 +183,7 @@ def test_a_closed_connection_is_refused() -> None:
         ({"unit": "u", "truncation": "race"}, "SELECT g, COUNT(*) FROM r GROUP BY g", "one COUNT"),
     ],
 )
-def test_a_refused_query_is_not_charged(
-    connection: Any, options: dict[str, Any], text: str, message: str
-) -> None:
+def test_a_refused_query_is_not_charged(connection: Any, options: dict[str, Any], text: str, message: str) -> None:
     budget = PrivacyBudget(5.0)
     made = PrivateSQL(connection, epsilon=1.0, categories={"r.g": [0, 1]}, budget=budget, **options)
     with pytest.raises(InvalidParameter, match=message):
@@ -252,10 +244,7 @@ LEFT = "SELECT COUNT(*) FROM visit LEFT JOIN clinic ON clinic = id WHERE rural I
 def test_a_left_join_keeps_rows_without_a_partner() -> None:
     sql = PrivateSQL(star(), epsilon=60.0, public_tables=["clinic"], random_state=0)
     assert sql.count(LEFT).value == star().execute(LEFT).fetchone()[0] == 300
-    assert (
-        sql.explain(LEFT).splitlines()[2].strip()
-        == "left join on visit.clinic = clinic.id: max(mf(clinic.id), 1)"
-    )
+    assert sql.explain(LEFT).splitlines()[2].strip() == "left join on visit.clinic = clinic.id: max(mf(clinic.id), 1)"
     both = "SELECT COUNT(*) FROM visit LEFT JOIN (SELECT id FROM clinic WHERE rural) c ON clinic = c.id AND c.id > 0"
     assert sql.count(both).value == 700
     assert sql.count(both + " WHERE c.id IS NOT NULL").value == 100
@@ -297,9 +286,7 @@ def test_a_left_join_is_an_inner_join_where_rows_without_a_partner_do_not_count(
 
 def test_a_not_null_column_may_be_missing_after_a_left_join() -> None:
     db = star()
-    sql = PrivateSQL(
-        db, epsilon=60.0, public_tables=["person"], bounds={"person.age": (0, 100)}, random_state=0
-    )
+    sql = PrivateSQL(db, epsilon=60.0, public_tables=["person"], bounds={"person.age": (0, 100)}, random_state=0)
     text = "SELECT COUNT(*), COUNT(age), SUM(age) FROM visit LEFT JOIN person ON person = id"
     exact = db.execute(text).fetchone()
     np.testing.assert_allclose(sql.query(text).values[0], exact, rtol=1e-3)
@@ -364,9 +351,7 @@ PATHS = {"orders": "customer", "items": "number -> orders.id", "parts": "item ->
 def shop() -> Any:
     db = duckdb.connect()
     db.execute("CREATE TABLE orders AS SELECT i AS id, i % 30 AS customer FROM range(300) t(i)")
-    db.execute(
-        "CREATE TABLE items AS SELECT i AS id, i % 310 AS number, i % 4 AS price FROM range(3000) t(i)"
-    )
+    db.execute("CREATE TABLE items AS SELECT i AS id, i % 310 AS number, i % 4 AS price FROM range(3000) t(i)")
     db.execute("CREATE TABLE parts AS SELECT i % 3100 AS item FROM range(6000) t(i)")
     db.execute("CREATE TABLE customer AS SELECT i AS id, i % 2 AS region FROM range(30) t(i)")
     return db
@@ -411,23 +396,11 @@ def test_rows_of_one_key_are_of_one_unit(text: str) -> None:
 @pytest.mark.parametrize(
     ("text", "words"),
     [
-        (
-            "SELECT COUNT(*) FROM items i JOIN items j ON i.price = j.price",
-            "a row of the result must be one unit's",
-        ),
-        (
-            "SELECT COUNT(*) FROM items i JOIN orders ON i.price = orders.id",
-            "a row of the result must be one unit's",
-        ),
-        (
-            "SELECT COUNT(*) FROM orders LEFT JOIN items ON orders.id = price",
-            "a LEFT JOIN must be on the columns",
-        ),
+        ("SELECT COUNT(*) FROM items i JOIN items j ON i.price = j.price", "a row of the result must be one unit's"),
+        ("SELECT COUNT(*) FROM items i JOIN orders ON i.price = orders.id", "a row of the result must be one unit's"),
+        ("SELECT COUNT(*) FROM orders LEFT JOIN items ON orders.id = price", "a LEFT JOIN must be on the columns"),
         ("SELECT COUNT(*) FROM (SELECT DISTINCT price FROM items) i", "DISTINCT must have the unit's column"),
-        (
-            "SELECT COUNT(*) FROM (SELECT DISTINCT number FROM items) i",
-            "the result must have the unit's column",
-        ),
+        ("SELECT COUNT(*) FROM (SELECT DISTINCT number FROM items) i", "the result must have the unit's column"),
         ("SELECT COUNT(DISTINCT number) FROM items", "only units can be counted so"),
     ],
 )
@@ -441,23 +414,11 @@ def test_rows_of_several_units_are_refused(text: str, words: str) -> None:
     ("unit", "words"),
     [
         ({"items": "number -> orders.id"}, r"unit\['items'\] must lead to .* orders, which has no unit"),
-        (
-            {"items": "number -> customer.id"},
-            r"unit\['items'\] must lead to .*, got customer, which is public",
-        ),
-        (
-            {"items": "nothing -> orders.id"},
-            r"unit\['items'\] must be a column, or a path 'column -> table.key'",
-        ),
+        ({"items": "number -> customer.id"}, r"unit\['items'\] must lead to .*, got customer, which is public"),
+        ({"items": "nothing -> orders.id"}, r"unit\['items'\] must be a column, or a path 'column -> table.key'"),
         ({"items": "number -> orders"}, r"unit\['items'\] must be a column, or a path"),
-        (
-            {"items": "number -> orders.nothing"},
-            r"unit\['items'\] must lead to a column of orders, got 'nothing'",
-        ),
-        (
-            {"items": "id -> parts.item", "parts": "item -> items.id"},
-            "got the circle items -> parts -> items",
-        ),
+        ({"items": "number -> orders.nothing"}, r"unit\['items'\] must lead to a column of orders, got 'nothing'"),
+        ({"items": "id -> parts.item", "parts": "item -> items.id"}, "got the circle items -> parts -> items"),
     ],
 )
 def test_paths_lead_to_a_column(unit: dict[str, str], words: str) -> None:
@@ -468,9 +429,7 @@ def test_paths_lead_to_a_column(unit: dict[str, str], words: str) -> None:
 def test_the_end_of_an_arrow_is_a_key() -> None:
     db = shop()
     db.execute("INSERT INTO orders VALUES (0, 29)")
-    with pytest.raises(
-        InvalidData, match=r"unit\['items'\] must be a column without repeated values, got orders.id"
-    ):
+    with pytest.raises(InvalidData, match=r"unit\['items'\] must be a column without repeated values, got orders.id"):
         PrivateSQL(db, epsilon=1.0, unit=PATHS)
     db.execute("CREATE TABLE words AS SELECT 'a' AS number")
     with pytest.raises(InvalidParameter, match=r"unit\['words'\]: number and id must have the same type"):
@@ -501,9 +460,7 @@ def test_an_added_row_costs_half_of_a_replaced_one_in_cells() -> None:
         assert steps[1] == pytest.approx(factor * steps[0]), text
         answer = added.query(text)
         facts = dict(answer.summary().facts)
-        assert (
-            "one row added or removed" in facts["Privacy"] and "one row replaced" in facts["Implied privacy"]
-        )
+        assert "one row added or removed" in facts["Privacy"] and "one row replaced" in facts["Implied privacy"]
     of_units = PrivateSQL(connection, unit="u", neighbors="add_or_remove", **options, **declared)
     answer = of_units.query("SELECT g, AVG(x) FROM t GROUP BY g")
     assert "one u added or removed" in str(answer.guarantee)
@@ -512,9 +469,7 @@ def test_an_added_row_costs_half_of_a_replaced_one_in_cells() -> None:
 def test_shares_of_one_cell_are_not_paired_where_a_row_is_added() -> None:
     connection = duckdb.connect()
     connection.execute("CREATE TABLE t AS SELECT i % 5 AS x FROM range(90) s(i)")
-    made = PrivateSQL(
-        connection, epsilon=1.0, neighbors="add_or_remove", bounds={"t.x": (0, 4)}, random_state=0
-    )
+    made = PrivateSQL(connection, epsilon=1.0, neighbors="add_or_remove", bounds={"t.x": (0, 4)}, random_state=0)
     answers = made.query("SELECT COUNT(x), SUM(x) FROM t")
     # Two numbers of scale 1, where replaced rows have one of scale 2.
     assert answers.estimates().error[0] == pytest.approx(2.0, rel=0.01)
@@ -526,22 +481,13 @@ def test_undeclared_values_of_a_private_number_of_rows() -> None:
     connection.execute("CREATE TABLE t AS SELECT i % 3 AS g FROM range(90) s(i)")
     budget = PrivacyBudget(epsilon=1.0, delta=1e-3, neighbors=Neighbors.ADD_OR_REMOVE_ONE)
     made = PrivateSQL(
-        connection,
-        epsilon=1.0,
-        delta=1e-6,
-        neighbors="add_or_remove",
-        categories={"t.g": "discover"},
-        budget=budget,
+        connection, epsilon=1.0, delta=1e-6, neighbors="add_or_remove", categories={"t.g": "discover"}, budget=budget
     )
     text = "SELECT g, COUNT(*) FROM t GROUP BY g"
     (stage,) = made.plan_for(text).stages
     # A row has one group, and a replaced one two: the threshold is as many deviations, but of less noise.
     other = PrivateSQL(connection, epsilon=1.0, delta=1e-6, categories={"t.g": "discover"}).plan_for(text)
-    assert (
-        isinstance(stage, Discovery)
-        and stage.keys == 1
-        and stage.count_std < 0.75 * other.discovery.count_std
-    )
+    assert isinstance(stage, Discovery) and stage.keys == 1 and stage.count_std < 0.75 * other.discovery.count_std
     made.query(text)
     assert budget.spent.epsilon == pytest.approx(1.0, rel=1e-6)
     with pytest.raises(InvalidParameter, match="neighbors must be one of"):
@@ -593,15 +539,9 @@ def test_a_case_is_a_group(case: str, unit: str | None) -> None:
     for by in ("band", "1", case):
         found = made.query(f"SELECT {case} AS band, COUNT(*) FROM t GROUP BY {by}")
         assert found.names == ("band",)
-        assert [*zip((cell for (cell,) in found.cells), found.values.round().tolist(), strict=True)] == CASES[
-            case
-        ]
-    both = made.query(
-        f"SELECT {case} AS band, COUNT(*) AS n, AVG(age) FROM t GROUP BY band ORDER BY n DESC LIMIT 1"
-    )
-    assert both.cells[0][0] in [
-        label for label, rows in CASES[case] if rows == max(n for _, n in CASES[case])
-    ]
+        assert [*zip((cell for (cell,) in found.cells), found.values.round().tolist(), strict=True)] == CASES[case]
+    both = made.query(f"SELECT {case} AS band, COUNT(*) AS n, AVG(age) FROM t GROUP BY band ORDER BY n DESC LIMIT 1")
+    assert both.cells[0][0] in [label for label, rows in CASES[case] if rows == max(n for _, n in CASES[case])]
     for text, message in (
         (f"SELECT {case} AS band, COUNT(DISTINCT u) FROM t GROUP BY band", "has bins, conditions or numbers"),
         ("SELECT CASE WHEN age < 40 THEN age END AS band, COUNT(*) FROM t GROUP BY band", "computed labels"),
@@ -631,14 +571,10 @@ def test_a_count_of_public_tables_is_exact_and_free(neighbors: str, unit: Any) -
     db.execute("CREATE TABLE v AS SELECT i % 50 AS id FROM range(500) r(i)")
     budget = PrivacyBudget(0.5)
     declared: dict[str, Any] = {"categories": {"p.g": [0, 1, 2]}, "bounds": {"p.x": (0, 100)}}
-    made = PrivateSQL(
-        db, epsilon=0.7, public_tables=["p"], unit=unit, neighbors=neighbors, budget=budget, **declared
-    )
+    made = PrivateSQL(db, epsilon=0.7, public_tables=["p"], unit=unit, neighbors=neighbors, budget=budget, **declared)
     answer = made.count("SELECT COUNT(*) FROM p WHERE g = 1")
     assert answer.value == answer.lower_bound() == 17 and answer.guarantee.epsilon == 0
-    assert answer.confidence_interval()[:2] == (17, 17) and "none, as all tables are public" in str(
-        answer.summary()
-    )
+    assert answer.confidence_interval()[:2] == (17, 17) and "none, as all tables are public" in str(answer.summary())
     assert made.query("SELECT g, COUNT(*) FROM p GROUP BY g").values.tolist() == [17, 17, 16]
     assert made.query("SELECT SUM(x) FROM p").value == 612.5
     assert made.query("SELECT COUNT(DISTINCT g) FROM p").value == 3

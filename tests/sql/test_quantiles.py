@@ -74,9 +74,7 @@ def test_quantiles_are_those_of_the_estimator_bit_by_bit() -> None:
     # NULL, NaN and infinity are missing.
     x = np.clip(fetch("SELECT x FROM r WHERE g <> 'c' AND isfinite(x)"), -3.5, 700.25)
     x = np.append(x, [np.nan] * (ROWS - x.size))
-    model = PrivateQuantile(
-        [0.9, 0.5, 0.25], bounds=(-3.5, 700.25), epsilon=1.0, missing="drop", random_state=3
-    ).fit(x)
+    model = PrivateQuantile([0.9, 0.5, 0.25], bounds=(-3.5, 700.25), epsilon=1.0, missing="drop", random_state=3).fit(x)
     assert answer.values.tolist() == [model.quantile_.tolist()] and answer.rows.tolist() == [model.rows_]
     assert (answer.low.tolist(), answer.high.tolist()) == ([model.low_.tolist()], [model.high_.tolist()])
     assert answer.labels == ("high", "median_x", "quantile_0.25_x")
@@ -87,14 +85,11 @@ def test_medians_by_cell_are_those_of_groups_bit_by_bit() -> None:
     answer = PrivateSQL(DB, **DECLARED, random_state=3).query("SELECT g, MEDIAN(n) AS m FROM r GROUP BY g")
     n = fetch("SELECT n FROM r")
     labels = np.array(DB.execute("SELECT g FROM r").fetchall())[:, 0]
-    model = GroupQuantiles(
-        groups=["a", "b"], bounds=(0, 50), step=1, epsilon=1.0, missing="drop", random_state=3
-    ).fit(n, labels)
-    assert answer.values[:, 0].tolist() == model.quantile_.tolist()
-    assert (
-        answer.low[:, 0].tolist() == model.low_.tolist()
-        and answer.high[:, 0].tolist() == model.high_.tolist()
+    model = GroupQuantiles(groups=["a", "b"], bounds=(0, 50), step=1, epsilon=1.0, missing="drop", random_state=3).fit(
+        n, labels
     )
+    assert answer.values[:, 0].tolist() == model.quantile_.tolist()
+    assert answer.low[:, 0].tolist() == model.low_.tolist() and answer.high[:, 0].tolist() == model.high_.tolist()
     assert answer.rows.tolist() == model.counts_.tolist() and answer.cells == (("a",), ("b",))
 
 
@@ -111,8 +106,7 @@ def test_places_are_those_of_the_grid() -> None:
         db.execute("CREATE TABLE t (i INTEGER, x DOUBLE, m DECIMAL(18, 3))")
         decimals = [Decimal(round(float(v) * 1000) % 10**9) / 1000 for v in np.clip(values, -1e9, 1e9)]
         db.executemany(
-            "INSERT INTO t VALUES (?, ?, ?)",
-            list(zip(range(values.size), values.tolist(), decimals, strict=True)),
+            "INSERT INTO t VALUES (?, ?, ?)", list(zip(range(values.size), values.tolist(), decimals, strict=True))
         )
         sql = PrivateSQL(db, epsilon=1.0, bounds={"t.x": (low, high), "t.m": (low, high)})
         for column, expected in (("x", values), ("m", np.array([float(d) for d in decimals]))):
@@ -131,9 +125,7 @@ def test_computed_values_and_joins_with_public_keys() -> None:
     once = sql.query("SELECT MEDIAN(n) FROM r SEMI JOIN s USING (g)")
     assert abs(once.rows[0] - DB.execute("SELECT COUNT(n) FROM r WHERE g <> 'c'").fetchone()[0]) < 150
     text = "quantiles are chosen by their ranks: sd of a rank's error"
-    assert text in sql.explain("SELECT MEDIAN(n) FROM r") and "private: 1" in sql.explain(
-        "SELECT MEDIAN(n) FROM r"
-    )
+    assert text in sql.explain("SELECT MEDIAN(n) FROM r") and "private: 1" in sql.explain("SELECT MEDIAN(n) FROM r")
 
 
 def test_order_and_level_are_public_choices() -> None:
@@ -159,9 +151,7 @@ def test_few_rows_have_no_estimate() -> None:
     assert "NaN: too few rows" in str(answer)
     empty = duckdb.connect()
     empty.execute("CREATE TABLE e (x INTEGER)")
-    assert np.isnan(
-        PrivateSQL(empty, epsilon=1.0, bounds={"e.x": (0, 9)}).query("SELECT MEDIAN(x) FROM e").values
-    )
+    assert np.isnan(PrivateSQL(empty, epsilon=1.0, bounds={"e.x": (0, 9)}).query("SELECT MEDIAN(x) FROM e").values)
 
 
 def test_the_budget_is_charged_once_and_before_the_rows_are_read() -> None:
@@ -180,10 +170,7 @@ def test_the_budget_is_charged_once_and_before_the_rows_are_read() -> None:
     [
         ("SELECT MEDIAN(n), COUNT(*) FROM r", "a quantile beside other aggregates"),
         ("SELECT MEDIAN(n), MEDIAN(x) FROM r", "quantiles of several columns"),
-        (
-            "SELECT MEDIAN(r.n), MEDIAN(q.n) FROM r JOIN r q ON r.n = q.n",
-            "quantiles of several columns|this join",
-        ),
+        ("SELECT MEDIAN(r.n), MEDIAN(q.n) FROM r JOIN r q ON r.n = q.n", "quantiles of several columns|this join"),
         ("SELECT g, MEDIAN(n), QUANTILE_CONT(n, 0.9) FROM r GROUP BY g", "several quantiles with GROUP BY"),
         ("SELECT MEDIAN(n), QUANTILE_CONT(n, 0.5) FROM r", "each quantile once"),
         ("SELECT MEDIAN(n) AS a, QUANTILE_CONT(n, 0.3) AS A FROM r", "a name of its own"),
@@ -197,10 +184,7 @@ def test_the_budget_is_charged_once_and_before_the_rows_are_read() -> None:
         ("SELECT QUANTILE_CONT(n, 1.5) FROM r", "QUANTILE_CONT of another fraction"),
         ("SELECT QUANTILE_CONT(n, n) FROM r", "QUANTILE_CONT of another fraction"),
         ("SELECT PERCENTILE_CONT(0) WITHIN GROUP (ORDER BY n) FROM r", "PERCENTILE_CONT of another fraction"),
-        (
-            "SELECT PERCENTILE_CONT(0.5) WITHIN GROUP (ORDER BY n, x) FROM r",
-            "PERCENTILE_CONT of several columns",
-        ),
+        ("SELECT PERCENTILE_CONT(0.5) WITHIN GROUP (ORDER BY n, x) FROM r", "PERCENTILE_CONT of several columns"),
         ("SELECT PERCENTILE_DISC(0.5) WITHIN GROUP (ORDER BY n) FROM r", "PERCENTILEDISC WITHIN GROUP"),
         ("SELECT QUANTILE_DISC(n, 0.5) FROM r", "PERCENTILEDISC in SELECT"),
         ("SELECT MEDIAN(g) FROM r", "must be a number"),
@@ -239,9 +223,7 @@ def test_quantiles_of_a_private_number_of_rows(grouped: bool) -> None:
         frame = pd.DataFrame({"x": rng.random(900), "g": np.arange(900) % 2})
         connection.execute("CREATE OR REPLACE TABLE t AS SELECT * FROM frame")
         with known_engine():
-            made = PrivateSQL(
-                connection, epsilon=1.0, neighbors="add_or_remove", random_state=seed, **declared
-            )
+            made = PrivateSQL(connection, epsilon=1.0, neighbors="add_or_remove", random_state=seed, **declared)
             answer = made.query(text)
         covered += int(((answer.low <= 0.5) & (answer.high >= 0.5)).sum())
     # At coverage 0.95 fewer than 88% have probability 0.001.
@@ -252,9 +234,7 @@ def test_quantiles_of_a_private_number_of_rows(grouped: bool) -> None:
     number, choice = plan.stages
     # A row is in one group: half of the steps of a replaced row, and all of those of one sample.
     assert number.sensitivity_steps == 1 and choice.range_steps == 2
-    replaced = PrivateSQL(connection, epsilon=2.0 if grouped else 1.0, random_state=0, **declared).plan_for(
-        text
-    )
+    replaced = PrivateSQL(connection, epsilon=2.0 if grouped else 1.0, random_state=0, **declared).plan_for(text)
     assert choice.scale_steps == pytest.approx(replaced.stages[1].scale_steps)
     assert plan.guarantee.epsilon == 1.0
 
@@ -285,13 +265,7 @@ def test_the_rows_of_a_unit_are_cut_by_that_unit_alone() -> None:
         for i, size in enumerate(sizes)
         for _ in range(size)
     ]
-    held += [
-        (None, 1, 0),
-        ("person 0", None, 1),
-        ("person 9", 2, None),
-        ("person 9", 9, 1),
-        ("person 9", -9, 1),
-    ]
+    held += [(None, 1, 0), ("person 0", None, 1), ("person 9", 2, None), ("person 9", 9, 1), ("person 9", -9, 1)]
     options: dict[str, Any] = {
         "epsilon": 3.0,
         "unit": "u",
@@ -401,9 +375,7 @@ def test_units_of_one_row_have_the_release_of_rows() -> None:
 
 def test_rows_of_the_plan_are_several_rows_of_the_data() -> None:
     """Ranks follow the number of rows to the row, whatever a unit has; one row at a time they are the plan's."""
-    plan = points_plan(
-        1 << 20, check_grid((0, 1), None), (0.3,), PrivacyGuarantee(1.0), 0.9, "regular", "drop"
-    )
+    plan = points_plan(1 << 20, check_grid((0, 1), None), (0.3,), PrivacyGuarantee(1.0), 0.9, "regular", "drop")
     near = observed_plan(plan, 500)
     assert plan.aim(500, 1) == [target.rank for target in near.targets]
     groups = group_quantiles_plan((0, 1), 1 << 20, (0.3,), check_grid((0, 1), None), 1.0, 0.9, "drop")
@@ -440,18 +412,14 @@ def test_quantiles_of_units_cover_under_any_dependence(grouped: bool) -> None:
 def test_quantiles_of_units_through_joins_and_paths() -> None:
     db = people([(f"{i % 40}", i % 50, i % 2) for i in range(800)])
     db.execute("CREATE TABLE s AS SELECT range AS g FROM range(2)")
-    sql = PrivateSQL(
-        db, epsilon=50.0, unit={"t": "u"}, public_tables=["s"], bounds={"t.x": (0, 50)}, random_state=0
-    )
+    sql = PrivateSQL(db, epsilon=50.0, unit={"t": "u"}, public_tables=["s"], bounds={"t.x": (0, 50)}, random_state=0)
     joined = sql.query("SELECT MEDIAN(a.x) FROM t a JOIN t b ON a.u = b.u JOIN s ON s.g = a.g")
     assert joined.values[0, 0] == pytest.approx(24.5, abs=6) and joined.thresholds[0] > 20
     explained = sql.explain("SELECT MEDIAN(x) FROM t")
     assert "quantiles: 2^j, j chosen privately" in explained and "2^j rows" in explained
     with pytest.raises(InvalidParameter, match="unit"):
         sql.query("SELECT MEDIAN(a.x) FROM t a JOIN t b ON a.g = b.g")
-    empty = PrivateSQL(
-        people([("a", None, 0)]), epsilon=1.0, unit="u", bounds={"t.x": (0, 50)}, random_state=0
-    )
+    empty = PrivateSQL(people([("a", None, 0)]), epsilon=1.0, unit="u", bounds={"t.x": (0, 50)}, random_state=0)
     assert np.isnan(empty.query("SELECT MEDIAN(x) FROM t").values).all()
 
 
@@ -462,12 +430,7 @@ def test_quantiles_of_units_through_joins_and_paths() -> None:
 def test_quantiles_of_found_groups(neighbors: str) -> None:
     """The discovery costs a part of epsilon, and the choice what is left of the guarantee: both compose to it."""
     budget = PrivacyBudget(epsilon=2.0, delta=1e-5, neighbors=parse_neighbors(neighbors))
-    options: dict[str, Any] = {
-        "epsilon": 2.0,
-        "delta": 1e-6,
-        "bounds": {"r.n": (0, 50)},
-        "neighbors": neighbors,
-    }
+    options: dict[str, Any] = {"epsilon": 2.0, "delta": 1e-6, "bounds": {"r.n": (0, 50)}, "neighbors": neighbors}
     sql = PrivateSQL(DB, categories={"r.g": "discover"}, budget=budget, **options)
     text = "SELECT g, QUANTILE_CONT(n, 0.75) AS high FROM r GROUP BY g ORDER BY g DESC LIMIT 2"
     first, choice = (plan := sql.plan_for(text)).stages
@@ -481,16 +444,12 @@ def test_quantiles_of_found_groups(neighbors: str) -> None:
     answer = sql.query(text)
     assert budget.spent.epsilon == pytest.approx(2.0, rel=1e-6)
     assert answer.cells == (("c",), ("b",))
-    exact = [
-        DB.execute(f"SELECT QUANTILE_CONT(n, 0.75), COUNT(n) FROM r WHERE g = '{g}'").fetchone() for g in "cb"
-    ]
+    exact = [DB.execute(f"SELECT QUANTILE_CONT(n, 0.75), COUNT(n) FROM r WHERE g = '{g}'").fetchone() for g in "cb"]
     assert np.abs(answer["high"] - [q for q, _ in exact]).max() <= 1
     assert np.abs(answer.rows - [n for _, n in exact]).max() < 60
     assert (answer.low <= answer.values).all() and (answer.values <= answer.high).all()
     assert "Groups are shown where" in str(answer) and len(answer.records()) == 2
-    assert (
-        "are shown if their noisy count" in (words := sql.explain(text)) and "chosen by their ranks" in words
-    )
+    assert "are shown if their noisy count" in (words := sql.explain(text)) and "chosen by their ranks" in words
 
 
 @pytest.mark.parametrize(("delta", "neighbors"), [(0.01, "add_or_remove"), (0.03, "replace_one")])
@@ -525,9 +484,7 @@ def test_intervals_of_found_groups_hold_for_all_sizes_of_their_counts(q: float) 
     for anchor in (61, 75, 400, 3000):
         low, high = (
             float(end[0])
-            for end in FoundCounts(np.array([float(anchor)]), NormalNoise(noise), threshold).limits(
-                0.1 * 0.05
-            )
+            for end in FoundCounts(np.array([float(anchor)]), NormalNoise(noise), threshold).limits(0.1 * 0.05)
         )
         ranks = {target.kind: target.rank for target in plan.aims(anchor).targets}
         for size in np.unique(np.linspace(max(low, 2), high, 7).astype(int)):
@@ -608,9 +565,7 @@ def test_choices_about_units_count_in_their_rows(grouped: bool) -> None:
 @pytest.mark.parametrize("grouped", [False, True])
 def test_rows_of_units_are_counted_in_their_rows(grouped: bool) -> None:
     db = duckdb.connect()
-    db.execute(
-        "CREATE TABLE r AS SELECT range // 16 AS u, range % 50 AS n, range // 16 % 2 AS g FROM range(16000)"
-    )
+    db.execute("CREATE TABLE r AS SELECT range // 16 AS u, range % 50 AS n, range // 16 % 2 AS g FROM range(16000)")
     options: dict[str, Any] = {"bounds": {"r.n": (0, 50)}, "categories": {"r.g": [0, 1]}, "unit_limit": 32}
     sql = PrivateSQL(db, epsilon=200.0, unit="u", random_state=0, **options)
     answer = sql.query("SELECT g, MEDIAN(n) FROM r GROUP BY g" if grouped else "SELECT MEDIAN(n) FROM r")

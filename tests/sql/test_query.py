@@ -22,12 +22,7 @@ def numbers(measure: Measure, rows: tuple[tuple[int, int], ...], cells: int) -> 
 @pytest.mark.parametrize("cells", [1, 2])
 @pytest.mark.parametrize(
     "measure",
-    [
-        Measure("count"),
-        Measure("sum", low=0, high=3),
-        Measure("sum", low=-2, high=3),
-        Measure("sum", low=1, high=3),
-    ],
+    [Measure("count"), Measure("sum", low=0, high=3), Measure("sum", low=-2, high=3), Measure("sum", low=1, high=3)],
     ids=lambda measure: f"{measure.kind} {measure.low} {measure.high}",
 )
 def test_what_a_row_moves_is_attained_and_never_more(measure: Measure, cells: int, added: bool) -> None:
@@ -35,9 +30,7 @@ def test_what_a_row_moves_is_attained_and_never_more(measure: Measure, cells: in
     values = [0] if measure.kind == "count" else range(measure.low, measure.high + 1)
     rows = list(itertools.product(range(cells), values))
     for moved in (1, 2):
-        some = [
-            (n, held) for n in range(moved + 1) for held in itertools.combinations_with_replacement(rows, n)
-        ]
+        some = [(n, held) for n in range(moved + 1) for held in itertools.combinations_with_replacement(rows, n)]
         kept = [(n, numbers(measure, held, cells)) for n, held in some]
         most = max(
             sum(abs(x - y) for x, y in zip(a, b, strict=True))
@@ -55,9 +48,7 @@ def test_what_a_row_moves_of_several_aggregates(added: bool, paired: bool) -> No
     column = Measure("mean", Column("t", "x"), low=0, high=4)
     several = Several((), (column,), bits=2, paired=paired)
     places = range(several.whole(0) + 1)
-    parts = [
-        (several.whole(0), 2 * k - several.whole(0)) if paired else (k, several.whole(0) - k) for k in places
-    ]
+    parts = [(several.whole(0), 2 * k - several.whole(0)) if paired else (k, several.whole(0) - k) for k in places]
     # A row of either cell, or in none: of one cell only where its shares are paired.
     rows = [(0, 0, 0, 0), *((*part, 0, 0) for part in parts)]
     rows += [] if paired else [(0, 0, *part) for part in parts]

@@ -47,10 +47,7 @@ CASES: dict[str, tuple[str, dict[str, Any]]] = {
     "units": (TEXT, {"unit": "u", "public_tables": ["s"], "epsilon": 8.0}),
     "hardly any noise": (TEXT, {"epsilon": 1e5}),
     "spreads": ("SELECT g, STDDEV(x), VAR_POP(x), STDDEV(n), COUNT(*) FROM r GROUP BY g", {}),
-    "spreads of few rows": (
-        "SELECT g, STDDEV(x), VARIANCE(n) FROM r WHERE k = 3 GROUP BY g",
-        {"epsilon": 0.2},
-    ),
+    "spreads of few rows": ("SELECT g, STDDEV(x), VARIANCE(n) FROM r WHERE k = 3 GROUP BY g", {"epsilon": 0.2}),
 }
 
 
@@ -142,9 +139,7 @@ def test_count_of_all_rows_needs_a_third_number_where_values_may_be_missing(conn
 
 
 def test_gaussian_noise_is_taken_where_it_is_smaller(connection: Any) -> None:
-    laplace = PrivateSQL(connection, epsilon=1.0, delta=1e-9, **DECLARED).plan_for(
-        "SELECT SUM(n), AVG(n) FROM r"
-    )
+    laplace = PrivateSQL(connection, epsilon=1.0, delta=1e-9, **DECLARED).plan_for("SELECT SUM(n), AVG(n) FROM r")
     assert laplace.stages[0].noise == "laplace" and laplace.guarantee.delta == 0
     (answer,) = answers(connection, "Gaussian", 1)
     assert answer.off.law == "gaussian" and answer.guarantee.delta == 1e-2 and "Gaussian" in str(answer)
@@ -255,9 +250,7 @@ def test_intervals_hold_given_that_a_group_was_found() -> None:
     connection.execute(
         "CREATE TABLE v AS SELECT CASE WHEN i < 40 THEN 'few' ELSE 'many' END AS g, i % 4 AS x FROM range(400) t(i)"
     )
-    sql = PrivateSQL(
-        connection, epsilon=1.0, delta=1e-4, categories={"v.g": "discover"}, bounds={"v.x": (0, 3)}
-    )
+    sql = PrivateSQL(connection, epsilon=1.0, delta=1e-4, categories={"v.g": "discover"}, bounds={"v.x": (0, 3)})
     query = sql._parsed("SELECT g, COUNT(*), SUM(x), AVG(x) FROM v GROUP BY g")
     plan = sql._kind(query).plan()
     private, rng, misses, few = sql._kind(query).read(plan), np.random.default_rng(0), [], 0
@@ -277,9 +270,7 @@ def test_intervals_hold_given_that_a_group_was_found() -> None:
 
 def test_groups_are_discovered_only_where_a_row_is_in_one() -> None:
     connection = duckdb.connect()
-    connection.execute(
-        "CREATE TABLE v AS SELECT i % 2 AS g, i % 3 AS u, i * 1.0::DOUBLE AS x FROM range(90) t(i)"
-    )
+    connection.execute("CREATE TABLE v AS SELECT i % 2 AS g, i % 3 AS u, i * 1.0::DOUBLE AS x FROM range(90) t(i)")
     connection.execute("CREATE TABLE w AS SELECT i % 2 AS g FROM range(4) t(i)")
     options: dict[str, Any] = {"categories": {"v.g": "discover", "v.x": "discover"}, "epsilon": 1.0}
     text = "SELECT v.g, COUNT(*) FROM v GROUP BY v.g"
@@ -287,17 +278,9 @@ def test_groups_are_discovered_only_where_a_row_is_in_one() -> None:
         ({}, text, "delta must be positive"),
         ({"delta": 1e-6, "unit": "u"}, text, "where units are protected"),
         ({"delta": 1e-6}, "SELECT x, COUNT(*) FROM v GROUP BY x", "declare bins of numbers"),
-        (
-            {"delta": 1e-6},
-            "SELECT g, COUNT(DISTINCT u) FROM v GROUP BY g",
-            "declare categories of the groups",
-        ),
+        ({"delta": 1e-6}, "SELECT g, COUNT(DISTINCT u) FROM v GROUP BY g", "declare categories of the groups"),
         ({"delta": 1e-6}, text.replace("FROM v", "FROM v JOIN w USING (g)"), "in this join"),
-        (
-            {"delta": 1e-6, "public_tables": ["w"]},
-            text.replace("FROM v", "FROM v JOIN w USING (g)"),
-            "in this join",
-        ),
+        ({"delta": 1e-6, "public_tables": ["w"]}, text.replace("FROM v", "FROM v JOIN w USING (g)"), "in this join"),
     ):
         with pytest.raises(InvalidParameter, match=message):
             PrivateSQL(connection, **options, **more).query(query)
@@ -318,9 +301,7 @@ def test_the_stated_noise_is_that_of_the_answers(connection: Any) -> None:
 def test_each_side_of_the_mean_has_its_part_of_the_error(monkeypatch: pytest.MonkeyPatch) -> None:
     db = duckdb.connect()
     db.execute("CREATE TABLE r AS SELECT range % 10 AS x FROM range(500)")
-    answer = PrivateSQL(db, epsilon=1.0, bounds={"r.x": (0, 10)}, random_state=0).query(
-        "SELECT VAR_POP(x) FROM r"
-    )
+    answer = PrivateSQL(db, epsilon=1.0, bounds={"r.x": (0, 10)}, random_state=0).query("SELECT VAR_POP(x) FROM r")
     asked, ends = [], ShareRatio.ends
     monkeypatch.setattr(ShareRatio, "ends", lambda self, z: asked.append(z) or ends(self, z))
     answer.confidence_interval()

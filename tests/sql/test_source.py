@@ -40,9 +40,7 @@ def test_nothing_changes_between_a_frequency_and_an_answer(connection: Any) -> N
     connection.execute("INSERT INTO r SELECT 0, 'y' FROM range(100)")
     assert source.run(f"SELECT count(*) FROM {table.source}") == [(15,)] and source.frequency(table, "a") == 4
     source.refresh()
-    assert (
-        source.run(f"SELECT count(*) FROM {table.source}") == [(115,)] and source.frequency(table, "a") == 104
-    )
+    assert source.run(f"SELECT count(*) FROM {table.source}") == [(115,)] and source.frequency(table, "a") == 104
 
 
 def test_a_snapshot_begins_at_once(connection: Any) -> None:
@@ -94,8 +92,7 @@ def test_macros_of_the_names_of_functions_are_refused(connection: Any, macro: st
 
 
 @pytest.mark.parametrize(
-    ("name", "kinds"),
-    [("least", ["DOUBLE", "DOUBLE"]), ("greatest", ["HUGEINT", "HUGEINT"]), ("=", ["VARCHAR"] * 2)],
+    ("name", "kinds"), [("least", ["DOUBLE", "DOUBLE"]), ("greatest", ["HUGEINT", "HUGEINT"]), ("=", ["VARCHAR"] * 2)]
 )
 def test_python_functions_of_the_names_of_functions_are_refused(name: str, kinds: list[str]) -> None:
     own = duckdb.connect()
@@ -157,9 +154,7 @@ def test_known_values_are_asked_at_every_answer(connection: Any, monkeypatch: py
 
 
 def test_a_macro_cannot_hide_macros(connection: Any) -> None:
-    connection.execute(
-        "CREATE MACRO duckdb_functions() AS TABLE SELECT 'x' AS function_name, false AS internal"
-    )
+    connection.execute("CREATE MACRO duckdb_functions() AS TABLE SELECT 'x' AS function_name, false AS internal")
     with pytest.raises(InvalidParameter, match="no macro or Python function of the name"):
         Source(connection)
 

@@ -55,12 +55,9 @@ def to_csv(rows: Rows, path: Path) -> None:
 WRITERS: dict[str, Callable[[Rows, Path], Any]] = {
     "pyarrow": read(lambda rows, path: pq.write_table(pa.table(rows), path), "p.parquet"),
     "pyarrow, parts": read(
-        lambda rows, path: pq.write_table(pa.table(rows), path, row_group_size=97, use_dictionary=["g"]),
-        "p.parquet",
+        lambda rows, path: pq.write_table(pa.table(rows), path, row_group_size=97, use_dictionary=["g"]), "p.parquet"
     ),
-    "pandas": read(
-        lambda rows, path: pd.DataFrame(rows).astype({"x": "float64"}).to_parquet(path), "p.parquet"
-    ),
+    "pandas": read(lambda rows, path: pd.DataFrame(rows).astype({"x": "float64"}).to_parquet(path), "p.parquet"),
     "polars": read(lambda rows, path: pl.DataFrame(rows).write_parquet(path), "p.parquet"),
     "DuckDB": read(to_duckdb, "p.parquet"),
     "CSV": read(to_csv, "t.csv"),
@@ -75,16 +72,10 @@ QUERIES: dict[str, Callable[[list[tuple[float | None, int]]], float]] = {
     "SELECT COUNT(*) FROM t": len,
     "SELECT COUNT(x) FROM t": lambda rows: sum(x is not None for x, _ in rows),
     "SELECT COUNT(*) FROM t WHERE x > 20.5": lambda rows: sum(x is not None and x > 20.5 for x, _ in rows),
-    "SELECT COUNT(*) FROM t WHERE NOT x <= 20.5": lambda rows: sum(
-        x is not None and x > 20.5 for x, _ in rows
-    ),
+    "SELECT COUNT(*) FROM t WHERE NOT x <= 20.5": lambda rows: sum(x is not None and x > 20.5 for x, _ in rows),
     "SELECT COUNT(*) FROM t WHERE x IS NULL": lambda rows: sum(x is None for x, _ in rows),
-    "SELECT COUNT(*) FILTER (WHERE x < 30) FROM t": lambda rows: sum(
-        x is not None and x < 30 for x, _ in rows
-    ),
-    "SELECT SUM(COALESCE(x, 5)) FROM t": lambda rows: sum(
-        5 if x is None else min(max(x, 0), 100) for x, _ in rows
-    ),
+    "SELECT COUNT(*) FILTER (WHERE x < 30) FROM t": lambda rows: sum(x is not None and x < 30 for x, _ in rows),
+    "SELECT SUM(COALESCE(x, 5)) FROM t": lambda rows: sum(5 if x is None else min(max(x, 0), 100) for x, _ in rows),
     "SELECT SUM(CASE WHEN x < 25 THEN 1 ELSE 3 END) FROM t": lambda rows: sum(
         1 if x is not None and x < 25 else 3 for x, _ in rows
     ),
@@ -98,10 +89,7 @@ EVERY = [20.0, math.nan, 20.0, None, 1.5, math.inf, 20.0, -math.inf]
 
 def rows_of(last: float | None) -> Rows:
     """Return rows whose entries are at most 20 but for NaN and infinity, and one more."""
-    return {
-        "x": [*(EVERY[i % len(EVERY)] for i in range(ROWS - 1)), last],
-        "g": [i % 3 for i in range(ROWS)],
-    }
+    return {"x": [*(EVERY[i % len(EVERY)] for i in range(ROWS - 1)), last], "g": [i % 3 for i in range(ROWS)]}
 
 
 def open_with(data: Any) -> PrivateSQL:
@@ -123,8 +111,7 @@ def test_one_row_moves_an_answer_by_what_that_row_says(writer: str, tmp_path: Pa
     for i, last in enumerate((20.0, 21.0, math.nan, math.inf)):
         rows = rows_of(last)
         held = [
-            (x if x is not None and math.isfinite(x) else None, g)
-            for x, g in zip(rows["x"], rows["g"], strict=True)
+            (x if x is not None and math.isfinite(x) else None, g) for x, g in zip(rows["x"], rows["g"], strict=True)
         ]
         (folder := tmp_path / str(i)).mkdir()
         made = open_with(WRITERS[writer](rows, folder))
@@ -143,9 +130,7 @@ def test_the_file_of_the_check_is_the_one_that_is_described() -> None:
         assert len(file.read()) < 2000
 
 
-@pytest.mark.parametrize(
-    "rule", ["filter_pushdown", "statistics_propagation", "join_filter_pushdown filter_pushdown"]
-)
+@pytest.mark.parametrize("rule", ["filter_pushdown", "statistics_propagation", "join_filter_pushdown filter_pushdown"])
 def test_a_rule_that_believes_statistics_is_noticed(rule: str, monkeypatch: pytest.MonkeyPatch) -> None:
     safe = file_tables._SAFE_OPTIMIZER_RULES
     monkeypatch.setattr(file_tables, "_SAFE_OPTIMIZER_RULES", safe | {*rule.split()})
@@ -155,9 +140,7 @@ def test_a_rule_that_believes_statistics_is_noticed(rule: str, monkeypatch: pyte
 
 def test_false_statistics_hide_no_row() -> None:
     found = {"t": statistics_file.PATH, "p": statistics_file.PATH}
-    made = PrivateSQL(
-        found, epsilon=1e6, random_state=0, categories={"t.s": ["a", "zyxwvut"]}, public_tables=["p"]
-    )
+    made = PrivateSQL(found, epsilon=1e6, random_state=0, categories={"t.s": ["a", "zyxwvut"]}, public_tables=["p"])
     assert round(made.count("SELECT COUNT(*) FROM t WHERE n > 100").value) == 2
     assert made.query("SELECT s, COUNT(*) FROM t GROUP BY s").values.round().ravel().tolist() == [5, 2]
     assert round(made.count("SELECT COUNT(*) FROM t JOIN p ON t.n = p.n AND p.n > 9").value) == 4

@@ -32,9 +32,7 @@ def test_stages_are_those_of_the_specification() -> None:
     choice, sums = truncation.stages()
     assert isinstance(choice, Comparisons) and isinstance(sums, OneOf)
     first = THRESHOLD_SHARE * epsilon
-    assert (choice.threshold_scale_steps, choice.question_scale_steps) == pytest.approx(
-        (2 / first, 4 / first)
-    )
+    assert (choice.threshold_scale_steps, choice.question_scale_steps) == pytest.approx((2 / first, 4 / first))
     assert choice.threshold_steps == -math.ceil(8 / first) and choice.sensitivity_steps == 1
     assert [option.sensitivity_steps for option in sums.options] == [3 * 2**j for j in range(6)]
     assert {option.scale_steps / option.sensitivity_steps for option in sums.options} == {

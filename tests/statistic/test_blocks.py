@@ -39,9 +39,7 @@ def blocks_by_definition(
     units = np.arange(len(table.X)) if table.units is None else table.units
     found = []
     for slot in slots(order.size, k):
-        own = [
-            [row for row in range(len(units)) if units[row] == unit and complete[row]] for unit in order[slot]
-        ]
+        own = [[row for row in range(len(units)) if units[row] == unit and complete[row]] for unit in order[slot]]
         own = [rows for rows in own if rows]
         folds = [i * 5 // len(own) for i, rows in enumerate(own) for _ in rows]
         found.append(([row for rows in own for row in rows], folds))

@@ -8,16 +8,7 @@ import numpy as np
 import pytest
 from scipy import integrate, stats
 
-from dpstats.statistic.clipped_sums import (
-    ABSOLUTE_UNIT,
-    GRAINS,
-    Noise,
-    half_widths,
-    located,
-    moments,
-    solve,
-    sums,
-)
+from dpstats.statistic.clipped_sums import ABSOLUTE_UNIT, GRAINS, Noise, half_widths, located, moments, solve, sums
 
 POINTS = np.array([-3.0, -1.0, -0.5, 0.0, 1e-7, 0.5, 1.0, 2.0])
 

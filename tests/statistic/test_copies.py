@@ -600,9 +600,7 @@ def helper(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     folder.mkdir()
     (folder / "__init__.py").write_text("")
     (folder / "kept.py").write_text(HELPER)
-    (folder / "beside.py").write_text(
-        "def count(block):\n    from . import kept\n    return kept.count(block)\n"
-    )
+    (folder / "beside.py").write_text("def count(block):\n    from . import kept\n    return kept.count(block)\n")
     monkeypatch.syspath_prepend(tmp_path)
     yield
     for name in [name for name in sys.modules if name.startswith("own_helpers")]:
@@ -652,9 +650,7 @@ def test_a_copy_in_another_process_has_the_value_of_one_here(make: Form) -> None
     frozen = Frozen(make())
     again = pickle.loads(pickle.dumps(frozen))
     block = X[:6]
-    assert [np.ravel(again.thaw()(block)).tolist() for _ in range(2)] == [
-        np.ravel(frozen.thaw()(block)).tolist()
-    ] * 2
+    assert [np.ravel(again.thaw()(block)).tolist() for _ in range(2)] == [np.ravel(frozen.thaw()(block)).tolist()] * 2
 
 
 # What cannot be copied
@@ -775,9 +771,7 @@ def test_a_refusal_shows_no_value_of_what_was_captured() -> None:
 
 
 def test_installed_modules_are_shared_and_modules_of_the_user_are_not() -> None:
-    assert all(
-        is_installed(name) for name in ("numpy", "os", "sys", "builtins", "random", "pytest", "dpstats")
-    )
+    assert all(is_installed(name) for name in ("numpy", "os", "sys", "builtins", "random", "pytest", "dpstats"))
     import own_helpers.kept  # noqa: F401
 
     assert not any(is_installed(name) for name in ("__main__", __name__, "own_helpers.kept", "none", None))
@@ -810,12 +804,7 @@ def test_a_copy_does_what_the_function_does() -> None:
     assert made(X) == 1.0
 
     def told(block: Any) -> Any:
-        return (
-            dataclasses.is_dataclass(Data),
-            isinstance(Data(), Data),
-            len(dataclasses.fields(Data)),
-            __name__,
-        )
+        return (dataclasses.is_dataclass(Data), isinstance(Data(), Data), len(dataclasses.fields(Data)), __name__)
 
     assert Frozen(told).thaw()(X) == (True, True, 1, __name__)
     assert Frozen(told).thaw().__module__ == __name__

@@ -27,9 +27,7 @@ def block(rows: np.ndarray = ROWS) -> BlockRows:
 
 
 def value(function: Callable[..., Any], **options: Any) -> np.ndarray:
-    return value_of(
-        Frozen(function), block(), options.pop("correction", None), options.pop("n_outputs", 1), **options
-    )
+    return value_of(Frozen(function), block(), options.pop("correction", None), options.pop("n_outputs", 1), **options)
 
 
 def test_a_value_is_a_number() -> None:

@@ -26,11 +26,7 @@ def utility(steps: Any, line: int, place: int) -> int:
     many = (distance <= 4 * spacing).sum()
     # Of equal values at most 15% of all count.
     few = max(1, round(0.15 * k))
-    kept = [
-        value
-        for value, n in zip(*np.unique(steps, return_counts=True), strict=True)
-        for _ in range(min(n, few))
-    ]
+    kept = [value for value, n in zip(*np.unique(steps, return_counts=True), strict=True) for _ in range(min(n, few))]
     fullest = max(sum(start <= value <= start + int(1.2 * spacing) for value in kept) for start in set(kept))
     spread = k - fullest + round(0.190 * k + 0.8 * math.sqrt(k))
     larger = max((steps < center).sum(), (steps > center).sum())
@@ -69,9 +65,7 @@ def test_runs_hold_every_candidate_once(box: Box) -> None:
     assert (1 << 45) * 0.999 < int(((runs.high - runs.low + 1) * runs.weight).sum()) < 1 << 46
 
 
-@pytest.mark.parametrize(
-    ("low", "high", "origin"), [(-4, 4, 0), (0, 1e6, 0), (-9, 0, 0), (5, 7, 5), (-7, -5, -5)]
-)
+@pytest.mark.parametrize(("low", "high", "origin"), [(-4, 4, 0), (0, 1e6, 0), (-9, 0, 0), (5, 7, 5), (-7, -5, -5)])
 def test_the_origin_is_nearest_to_zero_and_weighs_most(low: float, high: float, origin: float) -> None:
     box = Box(low, high)
     assert box.origin == origin

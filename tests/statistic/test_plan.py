@@ -14,13 +14,7 @@ from dpstats.statistic.plan import LEAST, RECOMMENDED
 
 @pytest.mark.parametrize(
     ("n", "epsilon", "delta", "outputs"),
-    [
-        (2000, 1.0, 0.0, 1),
-        (20_000, 0.2, 0.0, 1),
-        (100_000, 0.5, 1e-6, 4),
-        (50_000, 1.0, 0.0, 3),
-        (3000, 1e3, 0.0, 1),
-    ],
+    [(2000, 1.0, 0.0, 1), (20_000, 0.2, 0.0, 1), (100_000, 0.5, 1e-6, 4), (50_000, 1.0, 0.0, 3), (3000, 1e3, 0.0, 1)],
 )
 def test_the_stages_cost_what_was_asked(n: int, epsilon: float, delta: float, outputs: int) -> None:
     plan = PrivateStatistic(np.mean, epsilon=epsilon, delta=delta, n_outputs=outputs).plan(n, 3)
@@ -37,9 +31,7 @@ def test_gaussian_noise_is_taken_where_it_is_less() -> None:
     assert mixed.planned_width < pure.planned_width
 
 
-@pytest.mark.parametrize(
-    ("bias", "parameters", "least"), [("jackknife", 1, 16), ("jackknife2", 3, 90), (None, 4, 80)]
-)
+@pytest.mark.parametrize(("bias", "parameters", "least"), [("jackknife", 1, 16), ("jackknife2", 3, 90), (None, 4, 80)])
 def test_blocks_have_rows_for_every_parameter(bias: str | None, parameters: int, least: int) -> None:
     plan = PrivateStatistic(np.mean, bias=bias, parameters=parameters).plan(10_000, 1)
     assert plan.block_size >= least
@@ -52,9 +44,7 @@ def test_blocks_grow_with_the_rows_where_many_parameters_are_estimated() -> None
 
 @pytest.mark.parametrize(("n", "epsilon"), [(3000, 1.0), (20_000, 0.3), (26_046, 0.33), (100_000, 0.5)])
 def test_a_larger_skewness_takes_larger_blocks(n: int, epsilon: float) -> None:
-    plans = [
-        PrivateStatistic(np.mean, skewness=g, epsilon=epsilon).plan(n, 1) for g in (8.0, 12.0, 16.0, 24.0)
-    ]
+    plans = [PrivateStatistic(np.mean, skewness=g, epsilon=epsilon).plan(n, 1) for g in (8.0, 12.0, 16.0, 24.0)]
     sizes = [plan.block_size for plan in plans[1:]]
     assert sizes == sorted(sizes)
     for plan in plans[1:]:

@@ -40,9 +40,7 @@ def test_a_mean_is_covered_and_its_interval_is_as_wide_as_planned() -> None:
 
 
 def test_without_noise_it_is_the_mean_of_the_blocks() -> None:
-    fit = PrivateStatistic(
-        mean_of_first, bias=None, blocks=160, epsilon=1e4, random_state=0, skewness=0.0
-    ).fit(X)
+    fit = PrivateStatistic(mean_of_first, bias=None, blocks=160, epsilon=1e4, random_state=0, skewness=0.0).fit(X)
     assert fit.estimate_ == pytest.approx(X[:, 0].mean(), abs=0.006)
     low, high = fit.confidence_interval()
     assert high - low == pytest.approx(2 * 1.96 / np.sqrt(len(X)), rel=0.15)
@@ -54,12 +52,7 @@ def test_intervals_and_tests_agree() -> None:
         assert fit.test(end).pvalue == pytest.approx(0.05, rel=1e-6)
     assert fit.test(-1.0, "greater").pvalue < 1e-3 < 0.9 < fit.test(-1.0, "less").pvalue
     frame = fit.to_frame()
-    assert list(frame.index) == ["mean_of_first"] and list(frame.columns) == [
-        "estimate",
-        "std_error",
-        "low",
-        "high",
-    ]
+    assert list(frame.index) == ["mean_of_first"] and list(frame.columns) == ["estimate", "std_error", "low", "high"]
 
 
 def test_a_link_maps_estimates_and_limits_back() -> None:
@@ -208,8 +201,7 @@ def test_tied_blocks_and_clipped_values_are_noted() -> None:
 
 
 @pytest.mark.parametrize(
-    "options",
-    [{"n_outputs": 2}, {"n_outputs": 2, "delta": 1e-6, "epsilon": 2.0}, {"n_jobs": 2, "n_outputs": 2}],
+    "options", [{"n_outputs": 2}, {"n_outputs": 2, "delta": 1e-6, "epsilon": 2.0}, {"n_jobs": 2, "n_outputs": 2}]
 )
 def test_allowances_widen_intervals_of_several_outputs(options: dict[str, Any]) -> None:
     def both(block: Any) -> Any:
@@ -257,9 +249,7 @@ def test_a_fitted_lambda_can_be_pickled_and_not_fitted_again() -> None:
 
 
 def test_processes_give_the_same_values() -> None:
-    one, two = (
-        PrivateStatistic(mean_of_first, random_state=0, n_jobs=jobs).fit(X).estimate_ for jobs in (1, 2)
-    )
+    one, two = (PrivateStatistic(mean_of_first, random_state=0, n_jobs=jobs).fit(X).estimate_ for jobs in (1, 2))
     assert one == two
 
 

@@ -115,13 +115,7 @@ def test_unknown_events_are_refused_before_the_charge(wrong: float) -> None:
 
 
 def test_unknown_groups_and_repeated_subjects_are_refused_before_the_charge() -> None:
-    refused(
-        {"groups": ["old"], "unknown": "error"},
-        FRAME["week"],
-        FRAME["arrest"],
-        FRAME["arm"],
-        words="labels must",
-    )
+    refused({"groups": ["old"], "unknown": "error"}, FRAME["week"], FRAME["arrest"], FRAME["arm"], words="labels must")
     options = {"time": "week", "event": "arrest", "unit": "person"}
     for twice in (FRAME["person"] // 2, FRAME["person"] % (len(FRAME) // 2)):
         refused(options, FRAME.assign(person=twice), words="unit must")
@@ -136,17 +130,8 @@ def test_what_does_not_go_together_is_refused() -> None:
     refused({}, times, words="event indicator")
     refused({"groups": ["old", "new"]}, times, events, words="2 columns")
     refused({}, FRAME[["week", "person"]], events, words="^n_features ", kind=InvalidParameter)
-    refused(
-        {"time": "month", "event": "arrest"},
-        FRAME,
-        words="columns must",
-        kind=InvalidParameter,
-    )
-    refused(
-        {"time": "week", "event": "arrest"},
-        times.to_numpy(),
-        words="data frame with the column that event names",
-    )
+    refused({"time": "month", "event": "arrest"}, FRAME, words="columns must", kind=InvalidParameter)
+    refused({"time": "week", "event": "arrest"}, times.to_numpy(), words="data frame with the column that event names")
 
 
 @pytest.mark.parametrize("kind", [PrivateSurvival, LogRankTest])
@@ -176,6 +161,4 @@ def test_crowded_bins_are_named() -> None:
     (one,) = crowding_notes(np.array([5.0]), " of a")
     assert "most events of a in the bin that ends at 5 are near one end of it" in one
     (many,) = crowding_notes(np.arange(1.0, 8.0))
-    assert "in the bins that end at 1, 2, 3, 4, ... are near one end of them" in many and not crowding_notes(
-        []
-    )
+    assert "in the bins that end at 1, 2, 3, 4, ... are near one end of them" in many and not crowding_notes([])

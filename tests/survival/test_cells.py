@@ -46,9 +46,7 @@ def test_a_row_adds_what_the_definition_says(time: float, code: int, bits: int) 
     (0.0, 0, 0, 0.0), (0.5, 0, 0, 1.0), (1.0, 0, 0, 0.0), (1.375, 0, 1, 0.75), (4.0, 0, 2, 0.0),
     (4.1, 0, 2, 0.0), (4.1, 1, 2, 0.0), (1e300, 1, 2, 0.0),
 ])  # fmt: skip
-def test_positions_are_what_the_definition_says(
-    time: float, code: int, bin_: int, value: float, bits: int
-) -> None:
+def test_positions_are_what_the_definition_says(time: float, code: int, bin_: int, value: float, bits: int) -> None:
     cells = Cells(EDGES, 2, 2, bits, position_share=0.1)
     row = np.array([time]), np.array([code]), np.array([1])
     found = cells.totals(*row)[POSITIONS]
@@ -112,9 +110,7 @@ def test_discrete_times_are_edges_up_to_rounding() -> None:
     edges = np.cumsum(np.full(10, 0.1))  # 0.30000000000000004 and 0.7999999999999999 are among them
     assert (edges > tenths).any() and (edges < tenths).any()
     cells = Cells((0.0, *edges.tolist()), 1, 1, 0, discrete=True)
-    censored, event = (
-        cells.count(tenths, np.full(10, code), np.zeros(10, dtype=np.int64)) for code in (0, 1)
-    )
+    censored, event = (cells.count(tenths, np.full(10, code), np.zeros(10, dtype=np.int64)) for code in (0, 1))
     assert censored[0].tolist() == [0] * 11 + [1] * 10 and event[0].tolist() == [1] * 10 + [0] * 11
 
 

@@ -40,9 +40,7 @@ def test_it_covers_and_is_on_both_scales() -> None:
     # P(51 or fewer of 60) is below 2e-3 at 0.95.
     assert inside > 51
     log, turned = model.hazard_ratio(1, 0, log=True), model.hazard_ratio(0, 1)
-    assert np.exp([log.low, log.estimate, log.high]) == pytest.approx(
-        [found.low, found.estimate, found.high], rel=1e-6
-    )
+    assert np.exp([log.low, log.estimate, log.high]) == pytest.approx([found.low, found.estimate, found.high], rel=1e-6)
     assert turned.estimate == pytest.approx(1 / found.estimate, rel=0.02)
     assert found.pvalue == pytest.approx(found.test(1.0).pvalue) and found.pvalue == pytest.approx(log.pvalue)
     edge = found.confidence_interval(1 - found.test(0.8).pvalue)
@@ -55,9 +53,7 @@ def test_the_noise_of_releases_is_as_stated() -> None:
     given: dict[str, Any] = {"horizon": 2.0, "bins": 8, "groups": [0, 1]}
     exact = PrivateSurvival(**given, epsilon=1e6, random_state=0).fit(times, events, arm)
     sampling = exact.hazard_ratio(1, 0, log=True).error
-    found = [
-        PrivateSurvival(**given, epsilon=0.3, random_state=seed).fit(times, events, arm) for seed in range(80)
-    ]
+    found = [PrivateSurvival(**given, epsilon=0.3, random_state=seed).fit(times, events, arm) for seed in range(80)]
     ratios = [model.hazard_ratio(1, 0, log=True) for model in found]
     noise = np.sqrt(np.median([ratio.error for ratio in ratios]) ** 2 - sampling**2)
     spread = np.std([ratio.estimate for ratio in ratios])
@@ -88,9 +84,7 @@ def test_strata_have_one_ratio() -> None:
 def test_limits_that_are_not_reached_are_infinite() -> None:
     times = np.concatenate([np.full(300, 9.0), np.random.default_rng(0).exponential(1.0, 300)])
     groups = np.repeat([0, 1], 300)
-    model = PrivateSurvival(horizon=3.0, bins=4, groups=[0, 1], random_state=0).fit(
-        times, np.ones(600), groups
-    )
+    model = PrivateSurvival(horizon=3.0, bins=4, groups=[0, 1], random_state=0).fit(times, np.ones(600), groups)
     found = model.hazard_ratio(1, 0)
     assert found.high == np.inf and found.low > 1 and found.pvalue < 1e-4
     few = PrivateSurvival(horizon=3.0, bins=4, groups=[0, 1], random_state=0).fit([1.0, 2.0], [1, 1], [0, 1])

@@ -45,10 +45,7 @@ def test_no_pair_of_rows_is_further_apart_than_stated_and_one_attains_it(
     m: int, bits: int, discrete: bool, pure: bool
 ) -> None:
     n_causes = 2 if m < 9 else 1
-    cells, levels = (
-        Cells(tuple(np.arange(m + 1.0)), n_causes, 2, bits, discrete),
-        levels_for(m, n_causes, pure),
-    )
+    cells, levels = (Cells(tuple(np.arange(m + 1.0)), n_causes, 2, bits, discrete), levels_for(m, n_causes, pure))
     integers = levels.integers(cells)
     worst = furthest(vectors(levels, cells), pure)
     if pure:
@@ -123,9 +120,7 @@ def test_every_cell_has_the_same_weight_in_its_tree_and_shares_are_used_up(m: in
         assert total == whole if pure else abs(total / whole - 1) < 2e-3
 
 
-def least_squares(
-    m: int, n_causes: int, n_groups: int, pure: bool
-) -> tuple[Levels, np.ndarray, LeastSquares]:
+def least_squares(m: int, n_causes: int, n_groups: int, pure: bool) -> tuple[Levels, np.ndarray, LeastSquares]:
     levels = levels_for(m, n_causes, pure)
     std = 3.0 / levels.weights
     return levels, std, LeastSquares.build(levels, std, n_groups)

@@ -63,9 +63,7 @@ def test_discrete_tests_keep_their_level_where_rows_drop_out_between_edges() -> 
 
 
 def test_too_few_rows_give_a_pvalue_of_one_and_say_so() -> None:
-    test = LogRankTest(groups=[0, 1], horizon=5.0, epsilon=0.1, random_state=0).fit(
-        [1.0, 2.0], [1, 1], y=[0, 1]
-    )
+    test = LogRankTest(groups=[0, 1], horizon=5.0, epsilon=0.1, random_state=0).fit([1.0, 2.0], [1, 1], y=[0, 1])
     assert test.pvalue_ == 1 and "too few rows or too much noise" in str(test.summary())
 
 
@@ -88,15 +86,9 @@ def test_bad_parameters_are_refused(options: dict[str, Any], words: str) -> None
 
 def test_bad_rows_are_refused_before_the_charge() -> None:
     budget = PrivacyBudget(10.0)
-    for times, events, labels in (
-        ([-1.0, 2], [1, 0], [0, 1]),
-        ([1.0, 2], [2, 0], [0, 1]),
-        ([1.0, 2], [1, 0], [0, 7]),
-    ):
+    for times, events, labels in (([-1.0, 2], [1, 0], [0, 1]), ([1.0, 2], [2, 0], [0, 1]), ([1.0, 2], [1, 0], [0, 7])):
         with pytest.raises(InvalidData):
-            LogRankTest(groups=[0, 1], horizon=5.0, unknown="error", budget=budget).fit(
-                times, events, y=labels
-            )
+            LogRankTest(groups=[0, 1], horizon=5.0, unknown="error", budget=budget).fit(times, events, y=labels)
     assert budget.history() == ()
 
 

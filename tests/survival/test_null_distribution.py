@@ -50,9 +50,7 @@ def noisy(plan: Any, name: str, steps: np.ndarray, rng: np.random.Generator) -> 
         (600, [0.3, 0.3, 0.4], [0.1, 0.5, 1.5], {"delta": 1e-6}),
     ],
 )
-def test_the_level_holds(
-    n: int, shares: list[float], censoring: list[float], options: dict[str, Any]
-) -> None:
+def test_the_level_holds(n: int, shares: list[float], censoring: list[float], options: dict[str, Any]) -> None:
     found = pvalues(n, shares, [1.0] * len(shares), censoring, 400, **options)
     # 400 tests at a level of 0.06 reject more than 0.105 of the time in fewer than 3e-4 of runs.
     assert (found <= 0.05).mean() < 0.105
@@ -109,9 +107,9 @@ def test_an_uncertain_variance_keeps_the_level(deviation: float) -> None:
     noise = deviation * share * (1 - share) / (1 - 2 * share)
     stated = 100 * (share * (1 - share) + (1 - 2 * share) * noise * error)
     stated = np.maximum(stated, 1e-6)
-    factor = _variance_error_factor(
-        stated[:, None], np.full((1, 1), 100 * (1 - 2 * share)), np.full((1, 1), noise**2)
-    )[:, 0]
+    factor = _variance_error_factor(stated[:, None], np.full((1, 1), 100 * (1 - 2 * share)), np.full((1, 1), noise**2))[
+        :, 0
+    ]
     rejected = [np.abs(z) * 3 > 1.96 * width * np.sqrt(stated) for width in (1.0, factor)]
     # A standard error of 0.0004.
     assert rejected[1].mean() < 0.0515 and rejected[0].mean() > rejected[1].mean() + 0.1 * deviation**2

@@ -127,9 +127,7 @@ def test_the_expected_width_is_that_of_fits_where_the_noise_has_long_tails() -> 
     assert np.allclose(np.mean(found, axis=0), stated, rtol=0.1)
 
 
-@pytest.mark.parametrize(
-    "wrong", [lambda t: 1 + t, [1.0, 0.5], 10**400, lambda t: "half", lambda t: 0.5 - 0 * t]
-)
+@pytest.mark.parametrize("wrong", [lambda t: 1 + t, [1.0, 0.5], 10**400, lambda t: "half", lambda t: 0.5 - 0 * t])
 def test_a_curve_that_is_no_survival_is_refused(wrong: Any) -> None:
     with pytest.raises(InvalidParameter, match="survival must"):
         PrivateSurvival(horizon=4.0, bins=8).plan(100).expected_width(wrong)

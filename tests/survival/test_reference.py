@@ -13,9 +13,7 @@ M = 10
 EDGES = np.linspace(0, 1, M + 1)
 
 
-def made(
-    rate: float = 1.0, rho: float = 0.0, gamma: float = 0.0, std: float = 1e-6, n: float = 1000
-) -> Reference:
+def made(rate: float = 1.0, rho: float = 0.0, gamma: float = 0.0, std: float = 1e-6, n: float = 1000) -> Reference:
     levels = levels_for(M, 1, True)
     noise = LeastSquares.build(levels, np.full(len(levels.weights), std), 2)
     each = n * expected_cells(np.exp(-rate * EDGES), np.exp(-0.3 * EDGES))
@@ -44,11 +42,7 @@ def test_follow_up_ends_at_the_largest_total_or_with_the_usable_range() -> None:
     noisy = made(std=120.0, n=100)
     assert (noisy.weights[0] == 0).any() and (noisy.pooled_hazards[0][noisy.weights[0] == 0] == 0).all()
     nobody = made(std=1e4, n=10)
-    assert (
-        not nobody.weights.any()
-        and not nobody.heights.any()
-        and nobody.mean_shares[0] == pytest.approx([0.5, 0.5])
-    )
+    assert not nobody.weights.any() and not nobody.heights.any() and nobody.mean_shares[0] == pytest.approx([0.5, 0.5])
 
 
 def test_the_gradient_of_an_expectation_is_its_derivative() -> None:

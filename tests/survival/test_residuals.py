@@ -29,9 +29,7 @@ def residuals(n_groups: int, pure: bool, rate: float, gamma: float = 0.0, bits: 
 @pytest.mark.parametrize("n_groups", [2, 3])
 @pytest.mark.parametrize("rate", [0.0, 0.1, 1.0, 3.0, 9.0])
 @pytest.mark.parametrize("gamma", [0.0, 1.0])
-def test_no_two_rows_are_further_apart_than_stated(
-    rate: float, n_groups: int, pure: bool, gamma: float
-) -> None:
+def test_no_two_rows_are_further_apart_than_stated(rate: float, n_groups: int, pure: bool, gamma: float) -> None:
     found = residuals(n_groups, pure, rate, gamma)
     times = np.concatenate([np.linspace(0, 1, 33), EDGES + 1e-9, [1.5, 1e9]])
     rows = [
@@ -56,9 +54,7 @@ def test_sums_are_those_of_residuals_with_ties() -> None:
     values = events - np.interp(at, EDGES, found.reference.heights[0])
     share = found.reference.mean_shares[0, 0]
     expected = (np.where(groups == 0, 1 - share, -share) * values).sum()
-    assert found.sums(times, codes, groups)[0, 0] * 2.0**-30 * found.divisor[0] == pytest.approx(
-        expected, abs=1e-5
-    )
+    assert found.sums(times, codes, groups)[0, 0] * 2.0**-30 * found.divisor[0] == pytest.approx(expected, abs=1e-5)
     # In blocks as at once.
     parts = sum(found.sums(times[i : i + 9], codes[i : i + 9], groups[i : i + 9]) for i in range(0, 500, 9))
     assert np.array_equal(parts, found.sums(times, codes, groups))
@@ -79,9 +75,7 @@ def test_a_reference_without_information_gives_zeros() -> None:
     found = residuals(2, True, 1.0)
     empty = Reference(0 * found.reference.cells, found.reference.noise, 0.0, 0.0)
     nothing = Residuals(empty, EDGES, 12, True)
-    assert (
-        not nothing.sums(np.array([0.5]), np.array([1]), np.array([0])).any() and nothing.divisor[0] == 0.05
-    )
+    assert not nothing.sums(np.array([0.5]), np.array([1]), np.array([0])).any() and nothing.divisor[0] == 0.05
 
 
 @pytest.mark.parametrize("place", [0.01, 0.5, 1.0])

@@ -31,10 +31,7 @@ def test_discrete_times_give_the_area_under_kaplan_meier() -> None:
 
 
 def test_the_variance_is_that_of_samples() -> None:
-    areas = [
-        Area.compute(exact(cells_of(*discrete_rows(300, seed))), EDGES, 8.0, discrete=True)
-        for seed in range(600)
-    ]
+    areas = [Area.compute(exact(cells_of(*discrete_rows(300, seed))), EDGES, 8.0, discrete=True) for seed in range(600)]
     spread = np.var([area.estimate[0] for area in areas])
     stated = np.mean([area.variance[0] for area in areas])
     # 600 samples: a standard error of 6% of the variance; 25% is more than four of them.

@@ -65,9 +65,7 @@ def test_methods_have_the_shape_of_the_groups() -> None:
     model = fitted()
     assert model.survival_.shape == (2, 9) and model.usable_until_.tolist() == [4.0, 4.0]
     assert model.survival(1.0).shape == (2,) and model.survival([1.0, 2.0], group=1).shape == (2,)
-    assert isinstance(model.survival(1.0, group=0), float) and isinstance(
-        model.cumulative_hazard(1.0, 0), float
-    )
+    assert isinstance(model.survival(1.0, group=0), float) and isinstance(model.cumulative_hazard(1.0, 0), float)
     assert model.confidence_interval(t=[1.0, 2.0]).low.shape == (2, 2)
     assert model.band().low.shape == (2, 9) and model.band(group=0).simultaneous
     assert isinstance(model.confidence_interval(t=1.0, group=0).low, float)
@@ -158,9 +156,7 @@ def test_a_group_that_nobody_is_in_has_the_widest_interval() -> None:
 
 
 def test_the_summary_says_where_it_fails() -> None:
-    few = PrivateSurvival(horizon=4.0, bins=8, epsilon=5.0, random_state=0).fit(
-        np.full(3000, 9.0), np.ones(3000)
-    )
+    few = PrivateSurvival(horizon=4.0, bins=8, epsilon=5.0, random_state=0).fit(np.full(3000, 9.0), np.ones(3000))
     assert "fewer than five events" in str(few.summary())
     early = PrivateSurvival(horizon=40.0, bins=20, random_state=0).fit(*subjects(500))
     assert "is usable to" in str(early.summary()) and early.usable_until_ < 40
@@ -206,12 +202,9 @@ def visits(seed: int, n: int = 2000) -> tuple[np.ndarray, np.ndarray, np.ndarray
 
 def test_discrete_curves_are_kaplan_meier_where_rows_drop_out_between_edges() -> None:
     times, events, _ = visits(0)
-    model = PrivateSurvival(horizon=5.0, bins=5, discrete=True, epsilon=1e6, random_state=0).fit(
-        times, events
-    )
+    model = PrivateSurvival(horizon=5.0, bins=5, discrete=True, epsilon=1e6, random_state=0).fit(times, events)
     known = [
-        np.prod([1 - (events & (times == j)).sum() / (times >= j).sum() for j in range(1, t + 1)])
-        for t in range(6)
+        np.prod([1 - (events & (times == j)).sum() / (times >= j).sum() for j in range(1, t + 1)]) for t in range(6)
     ]
     assert model.survival_ == pytest.approx(known, abs=1e-4)
     assert "spread smoothly" not in str(model.summary())

@@ -19,9 +19,7 @@ def fitted(discrete: bool = False, epsilon: float = 1.0) -> PrivateSurvival:
     n = 3000
     group = rng.integers(2, size=n)
     times, left = rng.exponential(3.0 + 2 * group), rng.exponential(6.0, n)
-    model = PrivateSurvival(
-        horizon=4.0, bins=8, groups=[0, 1], discrete=discrete, epsilon=epsilon, random_state=0
-    )
+    model = PrivateSurvival(horizon=4.0, bins=8, groups=[0, 1], discrete=discrete, epsilon=epsilon, random_state=0)
     return model.fit(np.minimum(times, left), times <= left, group)
 
 
@@ -32,11 +30,7 @@ def table(discrete: bool = False) -> SurvivalTable:
 def test_between_edges_limits_are_those_of_both_neighbors() -> None:
     low, high = table().pointwise(0, 0.95)
     inside = table().limits_at(np.array([0.5, 0.7, 1.0]), low, high)
-    assert inside[0].tolist() == [low[1], low[2], low[2]] and inside[1].tolist() == [
-        high[1],
-        high[1],
-        high[2],
-    ]
+    assert inside[0].tolist() == [low[1], low[2], low[2]] and inside[1].tolist() == [high[1], high[1], high[2]]
     # An edge that is off by rounding is the edge.
     near = table().limits_at(np.array([1.0 - 1e-16, 0.5 * (1 + 1e-15)]), low, high)
     assert near[0].tolist() == [low[2], low[1]] and near[1].tolist() == [high[2], high[1]]
@@ -112,9 +106,7 @@ def test_restricted_means_are_possible_values_inside_their_intervals() -> None:
     rng = np.random.default_rng(0)
     times, groups, above = np.full(2000, 3.0), rng.integers(2, size=2000), 0
     for seed in range(40):
-        model = PrivateSurvival(horizon=1.0, groups=[0, 1], random_state=seed).fit(
-            times, np.ones(2000), groups
-        )
+        model = PrivateSurvival(horizon=1.0, groups=[0, 1], random_state=seed).fit(times, np.ones(2000), groups)
         found, raw = model.rmst(), [float(model._table.area(group, 1.0).estimate[0]) for group in (0, 1)]
         above += max(raw) > 1
         for level in (0.01, 0.95):

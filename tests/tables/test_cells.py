@@ -28,10 +28,7 @@ def test_projections_are_the_nearest_points(least: float) -> None:
     for point, near in zip(points, found, strict=True):
         sums = {"type": "eq", "fun": lambda x: x.sum() - 3}
         best = minimize(
-            lambda x, p=point: ((x - p) ** 2).sum(),
-            np.full(4, 0.75),
-            bounds=[(least, None)] * 4,
-            constraints=sums,
+            lambda x, p=point: ((x - p) ** 2).sum(), np.full(4, 0.75), bounds=[(least, None)] * 4, constraints=sums
         )
         assert np.allclose(near, best.x, atol=1e-3)
 
@@ -80,13 +77,7 @@ def test_intervals_of_proportions_cover(total_noise: CountNoise | None) -> None:
 
 def test_attributes_are_lists_and_arrays_of_names_and_positions() -> None:
     cells = cells_of(np.ones((2, 3, 4)))
-    for several in (
-        ["age", "sex"],
-        ("age", 0),
-        pd.Index(["age", "sex"]),
-        np.array(["age", "sex"]),
-        np.array([1, 0]),
-    ):
+    for several in (["age", "sex"], ("age", 0), pd.Index(["age", "sex"]), np.array(["age", "sex"]), np.array([1, 0])):
         assert cells.positions("axis", several) == (1, 0)
     for wrong in (np.zeros((2, 2)), pd.DataFrame({"a": [1]}), [np.zeros(2)], pd.NA, 0.5, np.array(3)):
         with pytest.raises(InvalidParameter, match="an attribute must"):

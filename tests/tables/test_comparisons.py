@@ -18,9 +18,7 @@ def test_effects_compare_what_is_asked() -> None:
     assert made.difference(groups=("free", "paid"), outcome=0).estimate == pytest.approx(-found.estimate)
     assert made.risk_ratio(outcome=0).estimate == pytest.approx(1 / 3.75)
     assert made.odds_ratio(outcome=0).estimate == pytest.approx(0.25 / 3)
-    assert made.cohens_h(outcome=0).estimate == pytest.approx(
-        2 * (np.arcsin(0.2**0.5) - np.arcsin(0.75**0.5))
-    )
+    assert made.cohens_h(outcome=0).estimate == pytest.approx(2 * (np.arcsin(0.2**0.5) - np.arcsin(0.75**0.5)))
     by_visits = made.difference(groups=(0, 1), outcome="free", attributes=("visits", "plan"))
     assert by_visits.estimate == pytest.approx(30 / 35)
     assert "p-value" in str(found.summary())

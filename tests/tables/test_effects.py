@@ -80,12 +80,7 @@ def test_what_noise_leaves_nothing_of() -> None:
     assert low == 0 and high > 1.5
     assert found[2].confidence_interval().high == np.inf
     text = str(effect(*pair(np.array([[-3.0, -2.0], [4.0, 6.0]]), 20.0), RISK_RATIO, "words").summary())
-    assert (
-        "–" in text
-        and "Not estimated: noise hides whether a group" in text
-        and "inf" in text
-        and "words" in text
-    )
+    assert "–" in text and "Not estimated: noise hides whether a group" in text and "inf" in text and "words" in text
 
 
 def test_cohens_h_is_exchanged_and_inverted() -> None:

@@ -59,9 +59,7 @@ def test_without_noise_the_estimates_and_the_test_are_mantel_and_haenszels() -> 
     assert float(found) == pytest.approx(wanted.test_equal_odds().statistic, rel=0.01)
 
 
-@pytest.mark.parametrize(
-    ("measure", "compare"), list(zip(MEASURES, ["odds-ratio", "ratio", "diff"], strict=True))
-)
+@pytest.mark.parametrize(("measure", "compare"), list(zip(MEASURES, ["odds-ratio", "ratio", "diff"], strict=True)))
 def test_one_stratum_without_noise_has_the_score_interval(measure: Measure, compare: str) -> None:
     errors = CommonErrors(Strata(STRATA[:1], np.zeros(2)), measure)
     wanted = confint_proportions_2indep(300, 500, 150, 500, compare=compare, method="score")
@@ -79,9 +77,7 @@ def test_fitted_shares_are_the_likeliest(measure: Measure, value: float) -> None
     assert float(measure.of(first, second)) == pytest.approx(value, rel=1e-9)
 
     def likelihood(b: float) -> float:
-        a = {"difference": b + value, "risk ratio": b * value}.get(
-            measure.name, value * b / (1 - b + value * b)
-        )
+        a = {"difference": b + value, "risk ratio": b * value}.get(measure.name, value * b / (1 - b + value * b))
         shares = np.array([a, b])
         return float((counts[:, 0] * np.log(shares) + counts[:, 1] * np.log1p(-shares)).sum())
 
@@ -102,17 +98,13 @@ def test_without_noise_a_trend_has_cochran_and_armitages_test() -> None:
     scores = np.array([0.0, 1.0, 2.0, 4.0])
     sizes = table.sum(axis=1)
     errors = TrendErrors(table[:, 0], table[:, 1], scores, (HARDLY, HARDLY))
-    wanted = Table(table, shift_zeros=False).test_ordinal_association(
-        row_scores=scores, col_scores=np.array([1, 0])
-    )
+    wanted = Table(table, shift_zeros=False).test_ordinal_association(row_scores=scores, col_scores=np.array([1, 0]))
     # The correction for skewness makes the variance larger by this part, on one side.
     away, share = scores - sizes @ scores / sizes.sum(), table[:, 0].sum() / sizes.sum()
     square, cube = sizes @ away**2, (1 - 2 * share) * (sizes @ away**3)
     larger = max(wanted.zscore * cube, 0.0) / (3 * square * math.sqrt(share * (1 - share) * square))
     assert larger > 0.003
-    assert float(errors.score(np.asarray(0.0))) == pytest.approx(
-        wanted.zscore / math.sqrt(1 + larger), rel=3e-3
-    )
+    assert float(errors.score(np.asarray(0.0))) == pytest.approx(wanted.zscore / math.sqrt(1 + larger), rel=3e-3)
     assert errors.estimate == pytest.approx(np.polyfit(scores, table[:, 0] / sizes, 1, w=np.sqrt(sizes))[0])
 
 
@@ -127,8 +119,7 @@ def test_limits_hold_every_value_with_a_small_score(counts: Any, noise: CountNoi
     assert low <= errors.estimate <= high
     # No end is further than it must be.
     assert all(
-        end == errors.estimate or abs(float(errors.score(np.asarray(end)))) <= z * (1 + 1e-6)
-        for end in (low, high)
+        end == errors.estimate or abs(float(errors.score(np.asarray(end)))) <= z * (1 + 1e-6) for end in (low, high)
     )
     assert not near.size or (low <= near.min() + 1e-9 and near.max() - 1e-9 <= high)
 
@@ -138,11 +129,7 @@ def test_changed_rows_have_their_maximum_likelihood() -> None:
     errors = PairedErrors(gained, lost, n, NONE)
     for v in (-0.2, 0.0, 0.05, 0.3, 0.9):
         shares = np.linspace(max(-v, 0.0), (1 - v) / 2, 200_001)[1:-1]
-        logs = (
-            gained * np.log(shares + v)
-            + lost * np.log(shares)
-            + (n - gained - lost) * np.log(1 - v - 2 * shares)
-        )
+        logs = gained * np.log(shares + v) + lost * np.log(shares) + (n - gained - lost) * np.log(1 - v - 2 * shares)
         changed = 2 * shares[np.argmax(logs)] + v
         variance, third, _ = errors.cumulants(np.asarray(v))
         assert float(variance) == pytest.approx(n * (changed - v**2), rel=1e-3)
@@ -307,12 +294,7 @@ PAIR = {"attributes": ["arm", "event"]}
 
 def test_a_table_answers_what_its_rows_would() -> None:
     tables = [
-        np.array(
-            [
-                [((part.arm == arm) & (part.event == event)).sum() for event in (1, 0)]
-                for arm in ("new", "old")
-            ]
-        )
+        np.array([[((part.arm == arm) & (part.event == event)).sum() for event in (1, 0)] for arm in ("new", "old")])
         for _, part in DATA.groupby("site")
     ]
     wanted = StratifiedTable([table.astype(float) for table in tables])
@@ -353,13 +335,8 @@ def test_one_sided_and_shifted_tests() -> None:
 @pytest.mark.parametrize("n", [3, 40])
 def test_every_answer_is_made_of_few_rows_and_any_epsilon(epsilon: float, n: int) -> None:
     table = ContingencyTable(levels=LEVELS, epsilon=epsilon, random_state=3).fit(rows(n))
-    found = [
-        getattr(table, name)(**PAIR, strata="site") for name in ("difference", "risk_ratio", "odds_ratio")
-    ]
-    found += [
-        table.paired_difference(attributes=["event", "later"]),
-        table.trend(attributes=["site", "event"]),
-    ]
+    found = [getattr(table, name)(**PAIR, strata="site") for name in ("difference", "risk_ratio", "odds_ratio")]
+    found += [table.paired_difference(attributes=["event", "later"]), table.trend(attributes=["site", "event"])]
     found += [table.number_needed_to_treat(**PAIR, strata="site")]
     for each in found:
         low, high = each.confidence_interval()
@@ -421,10 +398,7 @@ def test_few_changed_rows_are_covered(n: int, share: float, scale: float) -> Non
     gained = rng.binomial(n, share, size=2000) + noise.draw(rng, (2000,))
     lost = noise.draw(rng, (2000,))
     z = np.array(
-        [
-            float(PairedErrors(a, b, n, noise).score(np.asarray(share)))
-            for a, b in zip(gained, lost, strict=True)
-        ]
+        [float(PairedErrors(a, b, n, noise).score(np.asarray(share))) for a, b in zip(gained, lost, strict=True)]
     )
     assert np.mean(np.abs(z) > 1.959964) <= 0.065
     for side in (z, -z):
@@ -461,14 +435,10 @@ def test_noise_alone_has_its_own_tails() -> None:
 @pytest.mark.parametrize("measure", [ODDS_RATIO, RISK_RATIO], ids=NAMES[:2])
 def test_a_common_ratio_is_infinite_where_its_reciprocal_is_zero(measure: Measure, scale: float) -> None:
     # Every row of the first group has the outcome, and no row of the second has it.
-    counts, noise = (
-        np.array([[[8.0, 0.0], [0.0, 5.0]], [[9.0, 0.0], [0.0, 2.0]]]),
-        CountNoise("laplace", scale),
-    )
+    counts, noise = (np.array([[[8.0, 0.0], [0.0, 5.0]], [[9.0, 0.0], [0.0, 2.0]]]), CountNoise("laplace", scale))
     variances = np.full(2, noise.variance)
     found, other = (
-        common(CommonErrors(Strata(each, variances), measure), "ratio", False)
-        for each in (counts, counts[:, ::-1])
+        common(CommonErrors(Strata(each, variances), measure), "ratio", False) for each in (counts, counts[:, ::-1])
     )
     assert (found.estimate, other.estimate) == (math.inf, 0.0)
     (low, high), (least, most) = found.confidence_interval(), other.confidence_interval()

@@ -33,9 +33,7 @@ def test_the_statistic_is_that_of_its_matrices() -> None:
         ones, away = np.ones(size), counts - n * p
         along = away @ matrix @ ones
         expected = np.einsum("ij,jk,ik->i", away, matrix, away) - along**2 / (ones @ matrix @ ones)
-        assert np.allclose(
-            projected_statistic(counts, np.full(5, float(n)), p, variance), expected, rtol=1e-5
-        )
+        assert np.allclose(projected_statistic(counts, np.full(5, float(n)), p, variance), expected, rtol=1e-5)
 
 
 def test_the_statistic_of_four_cells_is_that_of_their_one_contrast() -> None:
@@ -57,9 +55,7 @@ def test_dependence_is_seen_where_noise_is_larger_than_sampling_error() -> None:
     rng, noise = np.random.default_rng(3), CountNoise("laplace", 20.0)
     shares = np.array([[0.35, 0.15], [0.15, 0.35]])
     found = [
-        independence_pvalue(
-            cells_of(rng.multinomial(200, shares.ravel()).reshape(2, 2) + drawn, 200.0, noise), 199
-        )[1]
+        independence_pvalue(cells_of(rng.multinomial(200, shares.ravel()).reshape(2, 2) + drawn, 200.0, noise), 199)[1]
         for drawn in noise.draw(rng, (250, 2, 2))
     ]
     assert np.mean(np.array(found) <= 0.05) > 0.12
@@ -161,10 +157,7 @@ def test_dependence_is_seen() -> None:
     shares = np.array([[0.35, 0.15], [0.15, 0.35]])
     counts = rng.multinomial(1000, shares.ravel()).reshape(2, 2) + noise.draw(rng, (2, 2))
     cells = cells_of(counts, 1000.0, noise)
-    assert (
-        independence_pvalue(cells, 999)[1] == 0.001
-        and fit_pvalue(cells, np.full((2, 2), 0.25), 999)[1] == 0.001
-    )
+    assert independence_pvalue(cells, 999)[1] == 0.001 and fit_pvalue(cells, np.full((2, 2), 0.25), 999)[1] == 0.001
     assert fit_pvalue(cells, shares, 999)[1] > 0.01
     # A total that has noise, and one that is next to nothing, are no errors.
     assert independence_pvalue(cells_of(counts, 998.0, noise, noise), 999)[1] < 0.01

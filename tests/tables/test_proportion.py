@@ -38,9 +38,7 @@ def test_power_is_that_of_the_most_powerful_test(n: int, epsilon: float, publish
         assert lost == pytest.approx(0.578, abs=6e-4)
 
 
-@pytest.mark.parametrize(
-    "options", [{"epsilon": 0.3}, {"epsilon": 2.0}, {"epsilon": 1.0, "delta": 1e-3}], ids=str
-)
+@pytest.mark.parametrize("options", [{"epsilon": 0.3}, {"epsilon": 2.0}, {"epsilon": 1.0, "delta": 1e-3}], ids=str)
 def test_pvalues_are_uniform_under_the_null_hypothesis(options: dict[str, Any]) -> None:
     # 600 fits; five standard errors: a false alarm below 1e-6 each.
     rng, n, share = np.random.default_rng(0), 50, 0.3
@@ -48,9 +46,7 @@ def test_pvalues_are_uniform_under_the_null_hypothesis(options: dict[str, Any]) 
     found = []
     for _ in range(600):
         made.fit(rng.random(n) < share)
-        found.append(
-            [made.test(share, side, interval="exact").pvalue for side in ("less", "greater", "two-sided")]
-        )
+        found.append([made.test(share, side, interval="exact").pvalue for side in ("less", "greater", "two-sided")])
     for level in (0.05, 0.5):
         assert np.all(
             np.abs(np.mean(np.array(found) <= level, axis=0) - level) < 5 * np.sqrt(level * (1 - level) / 600)
@@ -59,10 +55,7 @@ def test_pvalues_are_uniform_under_the_null_hypothesis(options: dict[str, Any]) 
     assert made.plan_.n_samples == n
     assert (
         np.mean(
-            [
-                made.fit(rng.random(n) < 0.6).test(share, "greater", interval="exact").pvalue <= 0.05
-                for _ in range(200)
-            ]
+            [made.fit(rng.random(n) < 0.6).test(share, "greater", interval="exact").pvalue <= 0.05 for _ in range(200)]
         )
         > 0.15
     )
@@ -177,9 +170,7 @@ def test_every_kind_of_values(values: Any) -> None:
 
 
 @pytest.mark.parametrize(
-    "values",
-    [[], [0, 2], [0, None], ["yes", 0], [0.5], [[0, 1]], np.zeros((2, 2)), "01", {"a": 1}, 1],
-    ids=str,
+    "values", [[], [0, 2], [0, None], ["yes", 0], [0.5], [[0, 1]], np.zeros((2, 2)), "01", {"a": 1}, 1], ids=str
 )
 def test_bad_values_charge_nothing(values: Any) -> None:
     budget = PrivacyBudget(1.0)
@@ -217,9 +208,7 @@ def test_the_plan_says_what_is_released() -> None:
     plan = PrivateProportion(epsilon=0.5).plan(1000)
     assert plan.count_noise == CountNoise("laplace", 2.0) and plan.guarantee.epsilon == 0.5
     assert plan.expected_error() == pytest.approx(0.25 / 1000 + CountNoise("laplace", 2.0).variance / 1e6)
-    assert "52 coins" in str(plan) and UNIFORM not in str(
-        PrivateProportion(epsilon=1.0, delta=0.1).plan(1000)
-    )
+    assert "52 coins" in str(plan) and UNIFORM not in str(PrivateProportion(epsilon=1.0, delta=0.1).plan(1000))
 
 
 # 400 datasets a cell: a coverage of .95 is seen as less than .90 once in 50,000 times.
@@ -228,15 +217,11 @@ def test_the_plan_says_what_is_released() -> None:
 @pytest.mark.parametrize(
     ("p", "n", "epsilon", "share"), [(0.3, 1000, 1.0, 0.3), (0.02, 1000, 1.0, 0.3), (0.5, 50, 0.5, 0.5)]
 )
-def test_intervals_cover_the_proportion_of_observed_rows(
-    p: float, n: int, epsilon: float, share: float
-) -> None:
+def test_intervals_cover_the_proportion_of_observed_rows(p: float, n: int, epsilon: float, share: float) -> None:
     rng, covered = np.random.default_rng(1), 0
     for seed in range(400):
         x = np.where(rng.random(n) < share, np.nan, rng.random(n) < p)
-        low, high = (
-            PrivateProportion(epsilon=epsilon, missing="drop", random_state=seed).fit(x).confidence_interval()
-        )
+        low, high = PrivateProportion(epsilon=epsilon, missing="drop", random_state=seed).fit(x).confidence_interval()
         covered += low <= p <= high
     assert covered >= 360
 
@@ -246,9 +231,7 @@ def test_the_proportion_of_observed_rows_is_theirs() -> None:
     made = PrivateProportion(epsilon=1e3, missing="drop", random_state=0).fit(x)
     assert made.proportion_ == pytest.approx(0.3) and made.rows_ == pytest.approx(100)
     assert "observed rows" in made.estimates().estimand and "Rows observed" in str(made.summary())
-    assert np.isnan(
-        PrivateProportion(missing="drop", epsilon=1e3, random_state=0).fit([None] * 9).proportion_
-    )
+    assert np.isnan(PrivateProportion(missing="drop", epsilon=1e3, random_state=0).fit([None] * 9).proportion_)
     with pytest.raises(InvalidParameter, match="interval must"):
         made.confidence_interval(interval="exact")
     with pytest.raises(InvalidData, match="X must"):

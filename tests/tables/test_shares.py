@@ -9,9 +9,7 @@ from dpstats.inference.noisy_counts import CountNoise
 from dpstats.tables.shares import NoisyShare
 
 
-def coverage(
-    m: int, epsilon: float, share: float, others: int = 1, size: int = 1500, wrong: float = 1.0
-) -> float:
+def coverage(m: int, epsilon: float, share: float, others: int = 1, size: int = 1500, wrong: float = 1.0) -> float:
     """Return how often the true share is not refuted at .05; ``wrong`` multiplies the noise that is counted."""
     rng = np.random.default_rng(7)
     noise, rest = CountNoise("laplace", 2 / epsilon), CountNoise("laplace", 2 / epsilon, others)
@@ -51,9 +49,7 @@ def test_limits_miss_as_often_as_they_state_whatever_the_size(size: int) -> None
     rng, noise, share, count = np.random.default_rng(size), CountNoise("laplace", 2.0), 0.337, 150
     having = rng.binomial(size, share, count)
     counts = [k + noise.draw(rng, (count,)) for k in (having, size - having)]
-    ends = np.array(
-        [NoisyShare(float(a), float(b), noise, noise).limits(0.1) for a, b in zip(*counts, strict=True)]
-    )
+    ends = np.array([NoisyShare(float(a), float(b), noise, noise).limits(0.1) for a, b in zip(*counts, strict=True)])
     misses = np.array([ends[:, 0] > share, ends[:, 1] < share]).mean(axis=1)
     assert misses.max() < 0.1 + 5 * np.sqrt(0.1 * 0.9 / count)
     # Of a few rows, which noise may hide, every share may be refuted.

@@ -73,8 +73,7 @@ def fault(name: str, text: str) -> str:
 def test_every_result_names_the_command_that_made_it() -> None:
     files = [VALIDATION / "results" / name for name in RESULTS]
     found = {
-        path.name: fault(path.name, "" if path.suffix == ".png" else path.read_text(encoding="utf-8"))
-        for path in files
+        path.name: fault(path.name, "" if path.suffix == ".png" else path.read_text(encoding="utf-8")) for path in files
     }
     assert len(found) > 50 and {name: wrong for name, wrong in found.items() if wrong} == {}
     page = next(path for path in files if path.suffix == ".md")

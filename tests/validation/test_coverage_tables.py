@@ -25,24 +25,16 @@ COLUMNS = {
 EXCUSES = {
     "adaptive_screen.md": {"coverage, tails": "rows that may go unnoticed"},
     "group_means_peers.md": {"plugged in": "by hand, plugged in"},
-    "log_linear.md": {
-        "rare yes/no": "rare columns beside small spreads",
-        "sd 1.5": "long tails",
-    },
+    "log_linear.md": {"rare yes/no": "rare columns beside small spreads", "sd 1.5": "long tails"},
     "quantile_edges.md": {"53% zeros": "break what the intervals assume"},
-    "log_linear_peers.md": {
-        "Poisson, mean 0.02": "Blocks with few events",
-        "100,000": "Blocks with few events",
-    },
+    "log_linear_peers.md": {"Poisson, mean 0.02": "Blocks with few events", "100,000": "Blocks with few events"},
     "mean_comparison.md": {
         "symmetric: coverage": "the summary of a fit says what it assumed",
         "Bernoulli(.02)": "the summary of a fit says what it assumed",
         "1% contaminated": "the summary of a fit says what it assumed",
     },
     "private_bounds.md": {"covers E[x]": "E[x] is there for comparison"},
-    "moment_regressions.md": {
-        "covered then": "identified is the share of slopes that the output does not call noise"
-    },
+    "moment_regressions.md": {"covered then": "identified is the share of slopes that the output does not call noise"},
     "survival.md": {
         "restricted mean": "the output warns that intervals may cover less",
         "Gondara and Wang": "Greenwood's intervals from the peer's own numbers",
@@ -78,9 +70,7 @@ def coverages(name: str, page: str) -> Iterator[Cell]:
                 says_so = re.search(r"\bcover(age|ed|s)\b", column) and "width" not in column
                 if (says_so or column in COLUMNS.get(name, ())) and re.match(r"[01]\.\d+\b", text):
                     own = re.search(r"± (\d\.\d+)", text)
-                    stated = (
-                        re.search(r"one (?:Monte Carlo )?standard error[^:]*: (0\.\d+)", section) or of_page
-                    )
+                    stated = re.search(r"one (?:Monte Carlo )?standard error[^:]*: (0\.\d+)", section) or of_page
                     yield Cell(column, text, row, float((own or stated or [0, 0])[1]))
 
 
@@ -97,11 +87,7 @@ def unexcused(name: str, page: str) -> list[str]:
         if again and float(again[1]) >= LEAST:
             continue
         excuses = EXCUSES.get(name, {})
-        words = [
-            why
-            for word, why in excuses.items()
-            if word == cell.column or any(word in text for text in cell.row)
-        ]
+        words = [why for word, why in excuses.items() if word == cell.column or any(word in text for text in cell.row)]
         if not any(why in page for why in words):
             found.append(f"{cell.column}: {' | '.join(cell.row)}")
     return found

@@ -41,11 +41,7 @@ def test_half_the_noise_would_be_noticed(monkeypatch: pytest.MonkeyPatch) -> Non
 
 def test_sizes_and_exact_totals() -> None:
     sizes = study.sizes_of(8, "1/k", 500)
-    assert (
-        sizes.sum() == 500
-        and np.all(np.diff(sizes) <= 0)
-        and study.sizes_of(50, "equal", 500).tolist() == [10] * 50
-    )
+    assert sizes.sum() == 500 and np.all(np.diff(sizes) <= 0) and study.sizes_of(50, "equal", 500).tolist() == [10] * 50
     sums, squares = study.exact_totals(study.LAWS["Bernoulli(.1)"], sizes, 3, np.random.default_rng(0))
     # Rows of -1 and 1.
     assert np.all(squares == sizes) and np.all((sums + sizes) % 2 == 0)

@@ -36,11 +36,7 @@ def test_power_of_one_test_is_that_among_all() -> None:
 def test_constants_on_common_rows() -> None:
     sizes = ((80, 6, 60),)
     table = identity_constants.study(1.0, 1, sizes)[80, 6]
-    assert table.shape == (
-        len(identity_power.EPSILONS),
-        len(identity_constants.RHO),
-        len(identity_constants.A0),
-    )
+    assert table.shape == (len(identity_power.EPSILONS), len(identity_constants.RHO), len(identity_constants.A0))
     assert np.all(table[-1] < 1.7) and np.all(table[1] > table[-1])
     text = identity_constants.as_markdown({(80, 6): table}, sizes, 1.0, 1.0)
     assert text.count("\n| 80 | 6 |") == len(identity_power.EPSILONS)

@@ -26,9 +26,7 @@ def case_of(estimator: str, *words: str) -> Case:
 
 def cells_of(*cases: Case, law: str, size: tuple[int, int], epsilon: float = 1.0) -> dict[Any, study.Cell]:
     """Return the cells of one law and size."""
-    (found,) = study.study(
-        cases, laws=[law], sizes=[size], epsilons=[epsilon], datasets=DATASETS, again=1, seed=1
-    )
+    (found,) = study.study(cases, laws=[law], sizes=[size], epsilons=[epsilon], datasets=DATASETS, again=1, seed=1)
     return found
 
 
@@ -58,9 +56,7 @@ def test_parts_of_laws_have_their_means(name: str) -> None:
     assert sum(weight * mean for weight, mean in means) == pytest.approx(law.mean, abs=1e-9)
 
 
-@pytest.mark.parametrize(
-    "name", ["normal", "lognormal", "Poisson(.2)", "contaminated 5%", "exponential factor"]
-)
+@pytest.mark.parametrize("name", ["normal", "lognormal", "Poisson(.2)", "contaminated 5%", "exponential factor"])
 def test_means_of_projected_rows(name: str) -> None:
     # Five standard errors of 20,000 rows: a false alarm below 1e-6 each.
     law, n, d = LAWS[name], 20_000, 10
@@ -119,9 +115,7 @@ def test_an_interval_for_normal_rows_fails_on_others_and_is_excused_by_its_assum
     (cell,) = cells_of(case, law="t3", size=(1000, 10)).values()
     assert not cell.holds and cell.verdict in ("assumption fails", "covers")
     # Not excused where the law is normal.
-    assert (
-        case.holds(LAWS["normal"]) and case.holds(LAWS["normal factor"]) and not case.holds(LAWS["lognormal"])
-    )
+    assert case.holds(LAWS["normal"]) and case.holds(LAWS["normal factor"]) and not case.holds(LAWS["lognormal"])
 
 
 def test_what_the_output_says_excuses() -> None:
@@ -165,10 +159,7 @@ def test_a_fit_that_fails_does_not_cover() -> None:
 
 
 def test_cells_do_not_depend_on_what_else_is_run_and_survive_the_store(tmp_path: Path) -> None:
-    cases = [
-        case_of("ClippedMean", "box", "private", "Gaussian"),
-        case_of("SparseMean", "public", "Gaussian"),
-    ]
+    cases = [case_of("ClippedMean", "box", "private", "Gaussian"), case_of("SparseMean", "public", "Gaussian")]
     both = study.study(cases, laws=["normal"], sizes=[(50, 1)], datasets=10, epsilons=[1.0], again=1)
     alone = study.study(cases[1:], laws=["normal"], sizes=[(50, 1)], datasets=10, epsilons=[1.0], again=1)
     (both,), (alone,) = both, alone

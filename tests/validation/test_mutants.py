@@ -211,10 +211,7 @@ def test_calls_of_pytest_become_longer() -> None:
     ("printed", "tests"),
     [
         ("...\nFAILED tests/a.py::test_b - assert 1 == 2\n1 failed", ["tests/a.py::test_b"]),
-        (
-            "FAILED tests/a.py::b[x y-1] - ValueError: z\nFAILED tests/a.py::c",
-            ["tests/a.py::b", "tests/a.py::c"],
-        ),
+        ("FAILED tests/a.py::b[x y-1] - ValueError: z\nFAILED tests/a.py::c", ["tests/a.py::b", "tests/a.py::c"]),
         ("ERROR tests/a.py - NameError", ["tests/a.py"]),
         ("[gw1] [  7%] FAILED tests/a.py::b[x y] \n[gw0] [100%] PASSED tests/a.py::c ", ["tests/a.py::b"]),
         ("1 passed", []),

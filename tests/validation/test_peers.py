@@ -44,8 +44,6 @@ def test_one_row_more_changes_three_pairs_of_theil_sens_regression() -> None:
     # Whatever the shuffles: unless the two rows that enter are a pair, one pair goes and two come.
     rng, rows = np.random.default_rng(0), list(range(7))
     new = [pair_up([*rows, 7], rng.permutation(8)) for _ in range(200)]
-    old = {
-        frozenset(map(frozenset, pairs)) for pairs in (pair_up(rows, rng.permutation(6)) for _ in range(500))
-    }
+    old = {frozenset(map(frozenset, pairs)) for pairs in (pair_up(rows, rng.permutation(6)) for _ in range(500))}
     least = [min(len(one ^ two) for two in old) for one in new]
     assert set(least) == {1, 3} and np.mean(np.array(least) == 3) > 0.7

@@ -61,9 +61,7 @@ def test_a_fast_run_and_a_run_of_one_table_leave_the_page_of_all_tables(
     assert list(tmp_path.iterdir()) == []
     query_release.main(["--opendp", "1", "--only", "Fair"])
     (page,) = tmp_path.iterdir()
-    assert page.name == "query_opendp_Fair.md" and "--opendp 1 --only Fair`" in page.read_text(
-        encoding="utf-8"
-    )
+    assert page.name == "query_opendp_Fair.md" and "--opendp 1 --only Fair`" in page.read_text(encoding="utf-8")
     with pytest.raises(SystemExit):
         query_release.main(["--only", "Fair"])
 
@@ -73,10 +71,7 @@ def test_aim_spends_what_it_has_and_learns() -> None:
     truth = counts / counts.sum()
     far, near = (
         np.mean(
-            [
-                np.abs(aim.aim(counts, [(0, 1), (1, 2)], rho, np.random.default_rng(s)) - truth).sum()
-                for s in range(3)
-            ]
+            [np.abs(aim.aim(counts, [(0, 1), (1, 2)], rho, np.random.default_rng(s)) - truth).sum() for s in range(3)]
         )
         for rho in (1e-4, 1.0)
     )

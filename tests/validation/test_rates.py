@@ -88,10 +88,7 @@ def test_a_regression_of_another_rate_is_not_reproduced() -> None:
         results = Study(linear_regression.LinearModel(), estimator, grid, 60, loss="squared_error").run()
         fits.append(
             fit_formula(
-                results,
-                linear_regression.TERMS,
-                accuracy=2 * linear_regression.ACCURACY,
-                confidence_level=LEVEL,
+                results, linear_regression.TERMS, accuracy=2 * linear_regression.ACCURACY, confidence_level=LEVEL
             ).verdict
         )
     assert fits[0] == "not reproduced" != fits[1]
@@ -122,14 +119,9 @@ def test_a_broken_mean_is_not_reproduced(broken: type[ClippedMean]) -> None:
     kept = {name: mean_bounded.GRIDS[name] for name in ("privacy-d", "crossover")}
     grid = {name: {**cells, "n": cells["n"][:4]} for name, cells in kept.items()}
     results = []
-    for estimator in (
-        broken(clip=1.0, delta=mean_bounded.DELTA),
-        ClippedMean(clip=1.0, delta=mean_bounded.DELTA),
-    ):
+    for estimator in (broken(clip=1.0, delta=mean_bounded.DELTA), ClippedMean(clip=1.0, delta=mean_bounded.DELTA)):
         parts = [
-            Study(
-                mean_bounded.Rademacher(), estimator, cells, 60, loss="released_squared_error", seed=5
-            ).run()
+            Study(mean_bounded.Rademacher(), estimator, cells, 60, loss="released_squared_error", seed=5).run()
             for cells in grid.values()
         ]
         whole = StudyResults("all", sum((part.cells for part in parts), ()), ("released_squared_error",), {})
@@ -149,9 +141,7 @@ class WrongScale(SpatialSignTest):
         return {name: value * 6 // 5 for name, value in super()._exact(X, plan).items()}
 
 
-@pytest.mark.parametrize(
-    ("test", "verdict"), [(SpatialSignTest, "reproduced"), (WrongScale, "not reproduced")]
-)
+@pytest.mark.parametrize(("test", "verdict"), [(SpatialSignTest, "reproduced"), (WrongScale, "not reproduced")])
 def test_a_test_with_a_wrong_scale_is_not_reproduced(test: type[SpatialSignTest], verdict: str) -> None:
     sound = test(epsilon=2.0, n_calibration=999)
     results = Study(Gaussian(), sound, {"n": [200], "d": [20]}, 200, loss="rejection", seed=4).run()
@@ -197,9 +187,7 @@ def test_the_cells_of_the_identity_tests_tell_rates_apart(zone: str) -> None:
         cells.append(CellResult(kept, {"squared": square * np.exp(size * rng.standard_normal(8))}, {}))
     results = StudyResults("synthetic", tuple(cells), ("squared",), {})
     free = {"all": lambda cell: 1.0, **identity_tests.OWN_ROWS}
-    fit = fit_formula(
-        results, free, free={"all": "d"}, exponents={"all": 0.5}, tolerance=0.1, confidence_level=LEVEL
-    )
+    fit = fit_formula(results, free, free={"all": "d"}, exponents={"all": 0.5}, tolerance=0.1, confidence_level=LEVEL)
     assert fit.exponents[0].verdict != "not reproduced" and fit.exponents[0].detectable < 0.15
     found = compare_formulas(
         results, identity_tests.IN_D, nuisance=identity_tests.OWN_ROWS, accuracy=identity_tests.ACCURACY
@@ -233,11 +221,7 @@ def test_the_table_and_the_page(tmp_path: Path, capsys: pytest.CaptureFixture[st
     assert (
         other in text
         and "old words" not in text
-        and list(run_all.read_sections(tmp_path / "rates.md"))
-        == [
-            "accuracy_bounds",
-            "covered",
-        ]
+        and list(run_all.read_sections(tmp_path / "rates.md")) == ["accuracy_bounds", "covered"]
     )
     assert re.search(r"^\| all \| 5 \| 0 \| 0 \| 1 \| 3\.\d \|$", text, re.MULTILINE)
     page = (tmp_path / "runs" / "rates.html").read_text(encoding="utf-8")

@@ -72,9 +72,7 @@ def test_bounds_of_the_rand_columns_hold() -> None:
         design = family_design(family, name, 17)
         X, y = design.real
         low, high = design.x_bounds.T
-        assert (
-            np.all((low <= X) & (high >= X)) and design.y_bounds[0] <= y.min() < y.max() <= design.y_bounds[1]
-        )
+        assert np.all((low <= X) & (high >= X)) and design.y_bounds[0] <= y.min() < y.max() <= design.y_bounds[1]
         assert family_design(family, name, 10).d == 10
 
 
@@ -125,17 +123,11 @@ def test_peers_without_noise_are_the_fits_without_privacy() -> None:
     for family, name in (("linear", "isotropic"), ("logistic", "isotropic")):
         design = family_design(family, name, 3)
         X, y = design.dataset(20_000, 0, 0)
-        boxed, linear, rng = (
-            Boxed(design.x_bounds, design.y_bounds),
-            family == "linear",
-            np.random.default_rng(0),
-        )
+        boxed, linear, rng = (Boxed(design.x_bounds, design.y_bounds), family == "linear", np.random.default_rng(0))
         U, v = boxed.rows(X), boxed.outcome(y) if linear else y
         theta, cov = FITS[family](X, y)
         errors = np.sqrt(np.diagonal(cov))[1:]
-        descended = boxed.units(gradient_descent(U, v, np.array([1e9]), rng, logistic=not linear), linear)[0][
-            0
-        ]
+        descended = boxed.units(gradient_descent(U, v, np.array([1e9]), rng, logistic=not linear), linear)[0][0]
         assert np.all(np.abs(descended - theta[1:]) < 3 * errors)
         assert np.all(np.abs(descended) > 20 * errors)
         if linear:
@@ -150,14 +142,10 @@ def test_peers_without_noise_are_the_fits_without_privacy() -> None:
 class Known:
     """Least squares, moved by normal noise of so many standard errors, with intervals of so many times its width."""
 
-    def __init__(
-        self, noise: float, width: float | None, identified: bool = True, fails: bool = False
-    ) -> None:
+    def __init__(self, noise: float, width: float | None, identified: bool = True, fails: bool = False) -> None:
         self.noise, self.width, self.identified, self.fails = noise, width, identified, fails
 
-    def __call__(
-        self, design: Any, X: Any, y: Any, epsilons: Sequence[float], seeds: Sequence[int]
-    ) -> list[Any]:
+    def __call__(self, design: Any, X: Any, y: Any, epsilons: Sequence[float], seeds: Sequence[int]) -> list[Any]:
         theta, cov = ols(X, y)
         errors, found = np.sqrt(np.diagonal(cov))[1:], []
         for seed in seeds:
@@ -177,9 +165,7 @@ METHODS = {
     "fails": Known(0.0, 1.0, fails=True),
 }
 FAMILY = cells.Family("linear", "OLS", ols, METHODS, ())
-PAGE = report.Report(
-    FAMILY, "regression", "A page", ("wide", "narrow", "says so"), ("isotropic",), ("About.",)
-)
+PAGE = report.Report(FAMILY, "regression", "A page", ("wide", "narrow", "says so"), ("isotropic",), ("About.",))
 
 
 def run(**asked: Any) -> dict[cells.Key, cells.Cell]:
@@ -261,9 +247,7 @@ def test_every_method_of_the_studies_runs(page: report.Report) -> None:
     assert ours.failed == 0 and ours.coverage > 0.65 and ours.error < 6
 
 
-def test_the_test_without_privacy_has_its_level_and_power(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
+def test_the_test_without_privacy_has_its_level_and_power(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(tests, "EPSILONS", (3.0,))
     kept = tmp_path / "cells"
     found = tests.study([("linear", "isotropic")], [(2000, 3)], 150, kept=kept)

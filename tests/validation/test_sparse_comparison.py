@@ -49,9 +49,7 @@ def test_intervals_cover_rows_of_any_law_and_those_without_the_bias_do_not() -> 
 
 
 def test_skewed_columns_are_found_where_scores_are_planned() -> None:
-    planned, narrow = (
-        study.skewed(("exponential", clip, 0.3), 2, np.random.default_rng(0)) for clip in (None, 1.0)
-    )
+    planned, narrow = (study.skewed(("exponential", clip, 0.3), 2, np.random.default_rng(0)) for clip in (None, 1.0))
     assert planned.mean() == 1.0 and narrow.mean() < 0.2
 
 

@@ -17,12 +17,7 @@ import warehouse_queries
 def test_the_study_runs_and_says_what_is_known() -> None:
     private_sql.REPEATS = 1
     for name in list(private_sql.QUERIES):
-        if name not in (
-            "by Boeings",
-            "late in fog",
-            "pairs of flights of a plane in a day",
-            "planes seen at JFK",
-        ):
+        if name not in ("by Boeings", "late in fog", "pairs of flights of a plane in a day", "planes seen at JFK"):
             del private_sql.QUERIES[name]
     found, bounds = private_sql.study(private_sql.made_up(np.random.default_rng(0), 400), 5)
     assert list(found) == list(private_sql.QUERIES) and "by Boeings" in bounds
@@ -35,9 +30,7 @@ def test_the_study_runs_and_says_what_is_known() -> None:
     assert text.count("\n| ") == 2 * (1 + len(private_sql.QUERIES))
     # What a plane adds, by hand.
     tables = private_sql.made_up(np.random.default_rng(1), 300)
-    most = private_sql.largest_unit(
-        private_sql.connected(tables), "SELECT COUNT(*) FROM flights WHERE dep_delay > 60"
-    )
+    most = private_sql.largest_unit(private_sql.connected(tables), "SELECT COUNT(*) FROM flights WHERE dep_delay > 60")
     late = tables["flights"][tables["flights"]["dep_delay"] > 60]
     assert most == late["tailnum"].value_counts().max()
 

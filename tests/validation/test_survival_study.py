@@ -68,9 +68,7 @@ def test_sums_by_bin_give_the_integers_of_the_test(n_groups: int) -> None:
         rows = times[i], events[i].astype(np.int64), group[i]
         counts = plan.cells.count(*rows) / 2.0**plan.cells.bits
         np.testing.assert_allclose(drawn.cells[i], counts, atol=0.02)
-        reference = plan.reference(
-            plan.levels.steps(plan.cells.totals(*rows)) * plan.stage("survival table").spacing
-        )
+        reference = plan.reference(plan.levels.steps(plan.cells.totals(*rows)) * plan.stage("survival table").spacing)
         residuals = plan.residuals(reference)
         found = survival.Drawn(*(part[i : i + 1] for part in vars(drawn).values())).residual_sums(reference)
         steps = residuals.sums(*rows) * np.asarray(plan.stage("residuals").spacing)

@@ -30,9 +30,7 @@ def test_naive_tests_are_scipys_and_have_power() -> None:
     counts = np.array([[300.0, 100.0], [100.0, 300.0]])
     noise = CountNoise("laplace", 2.0)
     assert tables.naive_pvalue(counts) < 1e-9
-    assert tables.naive_simulated(counts, 800, noise, np.random.default_rng(0)) == 1 / (
-        tables.SIMULATIONS + 1
-    )
+    assert tables.naive_simulated(counts, 800, noise, np.random.default_rng(0)) == 1 / (tables.SIMULATIONS + 1)
     assert tables.naive_pvalue(np.array([[0.0, 0.0], [1.0, 2.0]])) == 1.0
     assert tables.naive_statistic(counts[None])[0] == pytest.approx(200)
 
@@ -52,10 +50,7 @@ def test_the_study_of_tables_runs_and_goes_on(monkeypatch: pytest.MonkeyPatch, t
             cell: row.tolist() for cell, row in again[part].items()
         }
     text = tables.as_markdown(found, 12, "python validation/studies/tables.py")
-    assert (
-        text.count("| 2 x 2 |") + text.count("| 3 x 3 |") >= 3
-        and "Coverage of 95% intervals for effects" in text
-    )
+    assert text.count("| 2 x 2 |") + text.count("| 3 x 3 |") >= 3 and "Coverage of 95% intervals for effects" in text
     # 48 groups a cell, at .95: fewer than 36 with probability below 1e-7.
     assert min(row[0] for row in found["shares"].values()) > 0.7
     assert max(row[0] for row in found["level"].values()) < 0.6
@@ -80,9 +75,7 @@ def test_levels_powers_and_coverage_of_proportions_are_computed() -> None:
     counts = np.arange(-60, 91)
     kept = [min(at_least(k - 0.5, 30, 0.3, noise), at_most(k + 0.5, 30, 0.3, noise)) >= 0.025 for k in counts]
     tails = np.array([at_least(k - 0.5, 30, 0.3, noise) for k in [*counts, 91]])
-    assert proportions.conservative_coverage(30, 0.3, noise) == pytest.approx(
-        -np.diff(tails) @ kept, abs=1e-9
-    )
+    assert proportions.conservative_coverage(30, 0.3, noise) == pytest.approx(-np.diff(tails) @ kept, abs=1e-9)
     own, wide, plain, _ = proportions.lengths(100, 1.0, 0.5, 40)
     assert wide > own
     # Published: .199 and .202 in the mean.

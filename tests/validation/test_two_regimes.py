@@ -19,8 +19,6 @@ def test_a_break_is_seen_and_an_edge_is_not_determined() -> None:
     alarm = two_regimes.false_alarms("chi-square, 4 degrees", 400, 20)
     assert alarm <= 0.25  # 6 of 20 at a rate of .01: 4e-8
     heavy = {("lognormal, sigma = 2", count): 0.5 for count in two_regimes.REPLICATIONS}
-    alarms = {
-        (law, count): math.nan for law in two_regimes.LAWS for count in two_regimes.REPLICATIONS
-    } | heavy
+    alarms = {(law, count): math.nan for law in two_regimes.LAWS for count in two_regimes.REPLICATIONS} | heavy
     text = two_regimes.as_markdown(4, 60.0, {(600.0, 100): middle}, alarms)
     assert "| 600 | 100 | 1.000 |" in text and "| lognormal, sigma = 2 | 0.500 |" in text

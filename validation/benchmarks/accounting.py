@@ -80,9 +80,7 @@ def _copies(k: int, epsilon: float) -> dict[str, Total]:
     }
 
 
-def rows(
-    cases: dict[str, Total], peer_names: dict[str, str], python: Any, packages: dict[str, str]
-) -> list[list[str]]:
+def rows(cases: dict[str, Total], peer_names: dict[str, str], python: Any, packages: dict[str, str]) -> list[list[str]]:
     """Return what each case says and how long it takes: here in turn, the peers one after the other."""
     result = []
     values: dict[str, float] = {}
@@ -97,9 +95,7 @@ def rows(
     result = [[name, f"{value:.6f}", milliseconds(times[name])] for name, value in values.items()] + result
     for name, case in peer_names.items():
         peer = peers.run(python, case)
-        packages.update(
-            {p: n for p, n in peer.get("versions", {}).items() if p in ("autodp", "prv_accountant")}
-        )
+        packages.update({p: n for p, n in peer.get("versions", {}).items() if p in ("autodp", "prv_accountant")})
         if "error" in peer:
             result.append([name, peer["error"], ""])
         else:
@@ -128,9 +124,7 @@ def main() -> None:
         },
     )
     laplace = section({"dpstats": _laplace, "dp_accounting": _theirs_laplace}, both("laplace", "Renyi"))
-    copies = {
-        name: section(_copies(k, epsilon), both(name, "Renyi")) for name, (k, epsilon) in COPIES.items()
-    }
+    copies = {name: section(_copies(k, epsilon), both(name, "Renyi")) for name, (k, epsilon) in COPIES.items()}
     truth = gaussian_epsilon(SIGMA / math.sqrt(GAUSSIANS), DELTA)
     (k, epsilon), (many, small) = COPIES["thousand"], COPIES["million"]
     body = f"""\

@@ -13,18 +13,7 @@ from __future__ import annotations
 
 import numpy as np
 import scipy.sparse
-from timing import (
-    Case,
-    Times,
-    interleaved,
-    milliseconds,
-    publish,
-    ratios,
-    table,
-    versions,
-    without_numba,
-    write_wanted,
-)
+from timing import Case, Times, interleaved, milliseconds, publish, ratios, table, versions, without_numba, write_wanted
 
 from dpstats.means import AdaptiveMean, SparseMean
 from dpstats.means.adaptive_radii import plan_stages
@@ -57,9 +46,7 @@ def sparse_rows(X: np.ndarray) -> tuple[list[list[str]], Times]:
     exact = SparseMean(n_nonzero=20, clip=6.0, std=1.0)
     cases: dict[str, Case] = {
         LIMIT: lambda: X.sum(axis=0),
-        "SparseMean, simulated noise": lambda: SparseMean(
-            n_nonzero=20, clip=6.0, std=1.0, random_state=0
-        ).fit(X),
+        "SparseMean, simulated noise": lambda: SparseMean(n_nonzero=20, clip=6.0, std=1.0, random_state=0).fit(X),
         "SparseMean, exact noise": lambda: exact.fit(X),
     }
     times = interleaved(cases, ROUNDS)
@@ -71,10 +58,7 @@ def stored_rows(n: int, d: int) -> list[list[str]]:
     X = scipy.sparse.random_array((n, d), density=0.005, format="csr", rng=np.random.default_rng(0))
     exact = SparseMean(n_nonzero=20, clip=6.0, std=1.0)
     limit = "scipy, `X.sum(axis=0)`"
-    cases: dict[str, Case] = {
-        limit: lambda: X.sum(axis=0),
-        "SparseMean, exact noise": lambda: exact.fit(X),
-    }
+    cases: dict[str, Case] = {limit: lambda: X.sum(axis=0), "SparseMean, exact noise": lambda: exact.fit(X)}
     times = interleaved(cases, ROUNDS)
     return [[name, milliseconds(s), ratios(s, times[limit])] for name, s in times.items()]
 
@@ -92,9 +76,7 @@ def plan_rows() -> list[list[str]]:
         cases[f"AdaptiveMean, {n:,} x {d}"] = plan
     for selection in ("gumbel", "peeling"):
         sparse = SparseMean(n_nonzero=20, clip=6.0, std=1.0, selection=selection)
-        cases[f"SparseMean, {selection}, 10,000 x 100,000"] = lambda sparse=sparse: sparse.plan(
-            10_000, 100_000
-        )
+        cases[f"SparseMean, {selection}, 10,000 x 100,000"] = lambda sparse=sparse: sparse.plan(10_000, 100_000)
     times = interleaved(cases, ROUNDS)
     return [[name, milliseconds(seconds)] for name, seconds in times.items()]
 

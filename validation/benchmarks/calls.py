@@ -37,9 +37,7 @@ def main() -> None:
     fits = {
         "ClippedMean": lambda: ClippedMean(clip=3.0, budget=budget).fit(rows),
         "ClippedMean, Gaussian": lambda: ClippedMean(clip=3.0, delta=1e-6, budget=budget).fit(rows),
-        "ClippedMean, private std": lambda: ClippedMean(
-            clip=3.0, delta=1e-6, std="private", budget=budget
-        ).fit(rows),
+        "ClippedMean, private std": lambda: ClippedMean(clip=3.0, delta=1e-6, std="private", budget=budget).fit(rows),
         "AdaptiveMean": lambda: AdaptiveMean(bound=10.0, std=1.0, budget=budget).fit(rows),
         "SparseMean": lambda: SparseMean(n_nonzero=3, clip=4.0, std=1.0, budget=budget).fit(wide),
         "PrivateVariance": lambda: PrivateVariance(clip=3.0, budget=budget).fit(rows),

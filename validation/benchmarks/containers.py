@@ -58,9 +58,7 @@ def cases(folder: Path) -> dict[str, Callable[[], object]]:
         "DuckDB relation": relation,
         **{name: str(folder / name) for name in ("x.parquet", "x.csv", "x.csv.gz")},
     }
-    found: dict[str, Callable[[], object]] = {
-        f"mean, {name}": lambda X=X: mean.fit(X) for name, X in given.items()
-    }
+    found: dict[str, Callable[[], object]] = {f"mean, {name}": lambda X=X: mean.fit(X) for name, X in given.items()}
     found["groups, g.parquet"] = lambda: groups.fit(str(folder / "g.parquet"))
     found["linear regression, array"] = lambda: regression.fit(X[:ROWS], y)
     return found

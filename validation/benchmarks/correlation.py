@@ -23,12 +23,8 @@ def all_pairs(X: np.ndarray) -> np.ndarray:
     x, y = X.T
     step = max(1, (1 << 22) // len(X))
     blocks = [slice(start, start + step) for start in range(0, len(X), step)]
-    signs = [
-        (np.greater.outer(z[b], z).view(np.int8) - np.less.outer(z[b], z)) for b in blocks for z in (x, y)
-    ]
-    return np.concatenate(
-        [(a * b).sum(axis=1, dtype=np.int64) for a, b in zip(signs[::2], signs[1::2], strict=True)]
-    )
+    signs = [(np.greater.outer(z[b], z).view(np.int8) - np.less.outer(z[b], z)) for b in blocks for z in (x, y)]
+    return np.concatenate([(a * b).sum(axis=1, dtype=np.int64) for a, b in zip(signs[::2], signs[1::2], strict=True)])
 
 
 def cases(n: int) -> dict[str, Case]:

@@ -57,9 +57,7 @@ CASES: dict[str, Callable[[str], Any]] = {
     "DuckDB, float means": with_duckdb,
     "`ClippedMean`, no spread": lambda path: mean().set_params(std=None).fit(path),
     "`ClippedMean`": lambda path: mean().fit(path),
-    "`ClippedMean` of a ball": lambda path: ClippedMean(
-        clip=1.0, center=0.5, clip_norm="l2", random_state=0
-    ).fit(path),
+    "`ClippedMean` of a ball": lambda path: ClippedMean(clip=1.0, center=0.5, clip_norm="l2", random_state=0).fit(path),
     "`AdaptiveMean`": lambda path: AdaptiveMean(bounds=(0, 1), std=0.3, random_state=0).fit(path),
     "`PrivateLinearRegression`": lambda path: PrivateLinearRegression(
         x_bounds=(0, 1), y_bounds=(0, 1), random_state=0

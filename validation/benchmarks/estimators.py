@@ -29,12 +29,7 @@ from timing import Case, interleaved, milliseconds, publish, ratios, table, vers
 
 from dpstats.covariance import HotellingTest, PrivateCorrelation, PrivateCovariance, PrivatePCA
 from dpstats.groups import GroupMeans, GroupQuantiles, MeanPerRow
-from dpstats.identity import (
-    FilteringTest,
-    LipschitzExtensionTest,
-    RowDistanceTest,
-    SpatialSignTest,
-)
+from dpstats.identity import FilteringTest, LipschitzExtensionTest, RowDistanceTest, SpatialSignTest
 from dpstats.means import AdaptiveMean, ClippedMean, CompleteCases, PrivateVariance, SparseMean
 from dpstats.quantiles import PrivateDistribution, PrivateMedian, PrivateQuantile
 from dpstats.ranks import KruskalWallisTest, MannWhitneyTest, SignedRankTest
@@ -143,30 +138,13 @@ def cases(data: Data) -> list[Row]:
     four = {"groups": [0, 1, 2, 3]}
     tests = {"mean": np.full(COLUMNS, 0.1), "cov": np.eye(COLUMNS), "n_calibration": 99}
     opendp, survival = "OpenDP, column by column", {**four, "horizon": 8.0, "bins": 8}
-    few = {
-        kind: fitted(kind, X[:FEW], **tests)
-        for kind in (
-            LipschitzExtensionTest,
-            RowDistanceTest,
-            FilteringTest,
-        )
-    }
+    few = {kind: fitted(kind, X[:FEW], **tests) for kind in (LipschitzExtensionTest, RowDistanceTest, FilteringTest)}
     return [
         Row(ClippedMean, fitted(ClippedMean, X, std=None, **box), "sum", opendp),
         Row(ClippedMean, fitted(ClippedMean, X, std="private", **box), "sum", opendp, "private spread"),
+        Row(ClippedMean, fitted(ClippedMean, X, std=None, clipped_share=True, **box), "sum", opendp, "clipped share"),
         Row(
-            ClippedMean,
-            fitted(ClippedMean, X, std=None, clipped_share=True, **box),
-            "sum",
-            opendp,
-            "clipped share",
-        ),
-        Row(
-            ClippedMean,
-            fitted(ClippedMean, X, std=None, delta=SMALL, clip=6.0, clip_norm="l2"),
-            "sum",
-            opendp,
-            "ball",
+            ClippedMean, fitted(ClippedMean, X, std=None, delta=SMALL, clip=6.0, clip_norm="l2"), "sum", opendp, "ball"
         ),
         Row(AdaptiveMean, fitted(AdaptiveMean, X, bound=100.0, std=1.0, delta=SMALL), "sum", opendp),
         Row(CompleteCases, fitted(CompleteCases, X), "sum"),
@@ -175,19 +153,9 @@ def cases(data: Data) -> list[Row]:
         Row(GroupMeans, fitted(GroupMeans, X, by, **four, **box), "sum by groups"),
         Row(MeanPerRow, fitted(MeanPerRow, X, data.units, max_rows=2, **box), "sum by groups"),
         Row(PrivateProportion, fitted(PrivateProportion, data.binary.astype(bool)), "sum of a column"),
-        Row(
-            ContingencyTable,
-            fitted(ContingencyTable, data.cells, levels=[[0, 1, 2, 3], [0, 1]]),
-            "count",
-            "OpenDP",
-        ),
+        Row(ContingencyTable, fitted(ContingencyTable, data.cells, levels=[[0, 1, 2, 3], [0, 1]]), "count", "OpenDP"),
         Row(PrivateStatistic, fitted(PrivateStatistic, X, function=np.std, bounds=(0, 4)), "sum"),
-        Row(
-            PrivateLinearRegression,
-            fitted(PrivateLinearRegression, X, data.line, **lines),
-            "product",
-            "scikit-learn",
-        ),
+        Row(PrivateLinearRegression, fitted(PrivateLinearRegression, X, data.line, **lines), "product", "scikit-learn"),
         Row(
             SufficientStatisticsRegression,
             fitted(SufficientStatisticsRegression, X, data.line, **lines),
@@ -221,9 +189,7 @@ def cases(data: Data) -> list[Row]:
         Row(PrivateCovariance, fitted(PrivateCovariance, X, **box), "product", "numpy, covariance"),
         Row(PrivatePCA, fitted(PrivatePCA, X, n_components=2, **box), "product", "scikit-learn, PCA"),
         Row(HotellingTest, fitted(HotellingTest, X, mean=np.zeros(COLUMNS), **box), "product"),
-        Row(
-            PrivateCorrelation, fitted(PrivateCorrelation, X[:FEW, :4]), "product of pairs", "scipy, Kendall"
-        ),
+        Row(PrivateCorrelation, fitted(PrivateCorrelation, X[:FEW, :4]), "product of pairs", "scipy, Kendall"),
         Row(SpatialSignTest, fitted(SpatialSignTest, X, **tests), "sum"),
         *(Row(kind, case, "product of pairs") for kind, case in few.items()),
         Row(PrivateQuantile, fitted(PrivateQuantile, x, **box), "sort", "numpy, median"),
@@ -232,14 +198,7 @@ def cases(data: Data) -> list[Row]:
         Row(GroupQuantiles, fitted(GroupQuantiles, x, by, **four, **box), "sort"),
         Row(
             MannWhitneyTest,
-            fitted(
-                MannWhitneyTest,
-                x,
-                by % 2,
-                groups=[0, 1],
-                sizes=np.bincount(by % 2).tolist(),
-                n_simulations=99,
-            ),
+            fitted(MannWhitneyTest, x, by % 2, groups=[0, 1], sizes=np.bincount(by % 2).tolist(), n_simulations=99),
             "sort",
             "scipy, Mann-Whitney",
         ),

@@ -183,9 +183,7 @@ def process(name: str, folder: str, plain: bool) -> float:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--write", action="store_true", help="also write the table to validation/results")
     parser.add_argument("--against", help="another checkout, measured beside this one")
     parser.add_argument("--plain", action="store_true", help="as if numba were not installed")

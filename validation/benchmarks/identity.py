@@ -43,10 +43,7 @@ def row_table() -> str:
     out = np.empty((N, N), dtype=np.float32)
     limit = "numpy, `np.matmul(X, X.T, out=out)`: the limit"
     times = interleaved(
-        {
-            limit: lambda: np.matmul(X, X.T, out=out),
-            "row_distance": lambda: row_distance(X, RHO, A0, 1e7, bound=32),
-        },
+        {limit: lambda: np.matmul(X, X.T, out=out), "row_distance": lambda: row_distance(X, RHO, A0, 1e7, bound=32)},
         ROUNDS,
     )
     return table(
@@ -107,9 +104,7 @@ def main() -> None:
         return
     write = write_wanted(__doc__)
     grown = float(
-        subprocess.run(
-            [sys.executable, __file__, "--memory"], capture_output=True, text=True, check=True
-        ).stdout
+        subprocess.run([sys.executable, __file__, "--memory"], capture_output=True, text=True, check=True).stdout
     )
     body = f"""\
 ## Row distance of {N:,} x {D:,} rows

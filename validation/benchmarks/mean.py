@@ -72,9 +72,7 @@ def fits(X: Rows) -> dict[str, Case]:
     plain = {
         "linf, one clip": _fit(X, clip=CLIP),
         "linf, one clip, with the spread": _fit(X, clip=CLIP, std="private"),
-        "linf, one clip, with the spread and the clipped share": _fit(
-            X, clip=CLIP, std="private", clipped_share=True
-        ),
+        "linf, one clip, with the spread and the clipped share": _fit(X, clip=CLIP, std="private", clipped_share=True),
     }
     return {
         **plain,
@@ -115,12 +113,7 @@ def mean_table(X: Rows, peer: dict) -> str:
     ]
     theirs, their_limit = peer["times"]["diffprivlib"], peer["times"]["numpy"]
     rows.append(
-        [
-            "numpy, in the process of diffprivlib",
-            milliseconds(their_limit),
-            ratios(their_limit, their_limit),
-            "",
-        ]
+        ["numpy, in the process of diffprivlib", milliseconds(their_limit), ratios(their_limit, their_limit), ""]
     )
     rows.append(["diffprivlib", milliseconds(theirs), ratios(theirs, their_limit), f"{peer['peak']:.0f}"])
     return table(["mean", "ms", "times the limit", "extra memory, MiB"], rows)

@@ -62,9 +62,7 @@ def selection_table(peer: dict) -> str:
         }
         for name, mechanism in made.items():
             cases[f"dpstats, {name}, {kind}"] = lambda mechanism=mechanism: mechanism.select(utilities)
-    cases["OpenDP, make_noisy_max, zero-concentrated (Gumbel)"] = opendp_selection(
-        dp.zero_concentrated_divergence()
-    )
+    cases["OpenDP, make_noisy_max, zero-concentrated (Gumbel)"] = opendp_selection(dp.zero_concentrated_divergence())
     cases["OpenDP, make_noisy_max, pure (permute and flip)"] = opendp_selection(dp.max_divergence())
     times = interleaved(cases, ROUNDS)
     rows = [[name, milliseconds(seconds), ratios(seconds, times[limit])] for name, seconds in times.items()]
@@ -100,9 +98,7 @@ def response_table() -> str:
     limit = "numpy, `integers(2**62, size)`: the limit"
     cases: dict[str, Case] = {
         limit: lambda: generator.integers(2**62, size=ANSWERS),
-        "dpstats, RandomizedResponse, simulated": lambda: RandomizedResponse(1, random_state=0).randomize(
-            bits
-        ),
+        "dpstats, RandomizedResponse, simulated": lambda: RandomizedResponse(1, random_state=0).randomize(bits),
         "dpstats, RandomizedResponse, exact": lambda: RandomizedResponse(1).randomize(bits),
     }
     times = interleaved(cases, ROUNDS)

@@ -62,9 +62,7 @@ def cases() -> Iterator[tuple[str, str, dict[str, Case]]]:
             "ClippedMean, add_or_remove, frame of pandas": fitted(
                 ClippedMean, pd.DataFrame(X), delta=1e-6, **added, **box
             ),
-            "AdaptiveMean, private std": fitted(
-                AdaptiveMean, X, bound=50.0, std="private", std_bound=10.0, delta=1e-6
-            ),
+            "AdaptiveMean, private std": fitted(AdaptiveMean, X, bound=50.0, std="private", std_bound=10.0, delta=1e-6),
         }
         if d > 1:
             sparse = {"n_nonzero": 3, "clip": 3.0, "std": 1.0, "delta": 1e-6}
@@ -113,9 +111,7 @@ def fingerprint(fitted: Any) -> str:
     numbers = {
         name: np.asarray(value, dtype=np.float64).tobytes()
         for name, value in sorted(vars(fitted).items())
-        if name.endswith("_")
-        and isinstance(value, float | np.ndarray)
-        and np.asarray(value).dtype.kind == "f"
+        if name.endswith("_") and isinstance(value, float | np.ndarray) and np.asarray(value).dtype.kind == "f"
     }
     assert numbers
     return hashlib.sha256(repr(numbers).encode()).hexdigest()

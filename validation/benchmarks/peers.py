@@ -82,13 +82,7 @@ def column_task(rng: np.random.Generator, kind: str) -> Task:
     if kind == "mean":
         plain = sets.mean(axis=1)
         return Task("mean", "mean of 1,000 exponential numbers in [0, 10], pure", sets, np.ones(1), plain)
-    return Task(
-        "median",
-        "median of the same",
-        sets,
-        np.array([math.log(2)]),
-        np.median(sets, axis=1),
-    )
+    return Task("median", "median of the same", sets, np.array([math.log(2)]), np.median(sets, axis=1))
 
 
 def ours_mean(x: Floats, seed: int) -> Any:
@@ -137,9 +131,7 @@ def ours_counts(x: Floats, seed: int) -> Any:
 
 def opendp_counts() -> Callable[[Floats, int], Any]:
     domain = dp.vector_domain(dp.atom_domain(T="i64"))
-    counted = dp.t.make_count_by_categories(
-        domain, dp.symmetric_distance(), list(range(10)), null_category=False
-    )
+    counted = dp.t.make_count_by_categories(domain, dp.symmetric_distance(), list(range(10)), null_category=False)
     private = counted >> dp.m.then_laplace(scale=counted.map(2) / EPSILON)
     return lambda x, seed: private(x.astype(int).tolist())
 
@@ -192,9 +184,7 @@ def tables_task(rng: np.random.Generator) -> tuple[Task, LinearQueries]:
     shares = rng.dirichlet(np.full(math.prod(SHAPE), 0.05))
     sets = rng.multinomial(5000, shares, 12).astype(float)
     exact = np.array([np.asarray(queries.answers(x / 5000)) for x in sets])
-    title = (
-        "all tables of two of six attributes, a domain of 1,440 cells, 5,000 rows, as shares, delta = 1e-6"
-    )
+    title = "all tables of two of six attributes, a domain of 1,440 cells, 5,000 rows, as shares, delta = 1e-6"
     return Task("tables", title, sets, exact, exact), queries
 
 

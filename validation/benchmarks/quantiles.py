@@ -39,9 +39,7 @@ def main() -> None:
     times = interleaved(cases(), ROUNDS)
     rows = [(name, milliseconds(found), ratios(found, times[LIMIT])) for name, found in times.items()]
     body = table((f"{ROWS:,} rows", "ms", "over the limit"), rows)
-    publish(
-        "benchmark_quantiles", "Quantiles of a million rows", body, versions("numpy", "opendp"), write=write
-    )
+    publish("benchmark_quantiles", "Quantiles of a million rows", body, versions("numpy", "opendp"), write=write)
 
 
 if __name__ == "__main__":

@@ -27,11 +27,7 @@ def updates() -> str:
     rng = np.random.default_rng(0)
     f = (rng.random(POINTS) < 0.3).astype(np.float64)
     weights, out = np.full(POINTS, 1 / POINTS), np.empty(POINTS)
-    rule, printed, perceptron = (
-        MultiplicativeWeights(POINTS),
-        MultiplicativeWeights(POINTS, 0.05),
-        Perceptron(POINTS),
-    )
+    rule, printed, perceptron = (MultiplicativeWeights(POINTS), MultiplicativeWeights(POINTS, 0.05), Perceptron(POINTS))
     uniform = rule.start()
     cases = {
         LIMIT: lambda: np.multiply(weights, f, out=out),
@@ -108,13 +104,7 @@ def offline() -> str:
 def main() -> None:
     write = write_wanted(__doc__)
     body = "\n\n".join([updates(), stream(), offline()])
-    publish(
-        "benchmark_queries",
-        "Query release on large universes",
-        body,
-        versions("numpy", "opendp"),
-        write=write,
-    )
+    publish("benchmark_queries", "Query release on large universes", body, versions("numpy", "opendp"), write=write)
 
 
 if __name__ == "__main__":

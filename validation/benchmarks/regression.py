@@ -44,10 +44,7 @@ def main() -> None:
     rng = np.random.default_rng(0)
     X = rng.normal(size=(N_ROWS, N_COLUMNS))
     predictor = X @ np.full(N_COLUMNS, 0.2)
-    y, binary = (
-        predictor + rng.normal(size=N_ROWS),
-        (rng.random(N_ROWS) < 1 / (1 + np.exp(-predictor))).astype(float),
-    )
+    y, binary = (predictor + rng.normal(size=N_ROWS), (rng.random(N_ROWS) < 1 / (1 + np.exp(-predictor))).astype(float))
     linear = PrivateLinearRegression(x_bounds=(-4, 4), y_bounds=(-8, 8))
     logistic = PrivateLogisticRegression(x_bounds=(-4, 4))
     ours: dict[str, Case] = {
@@ -67,13 +64,7 @@ def main() -> None:
         cpu = interleaved(cases, ROUNDS, time.process_time)
     peaks = {name: f"{peak_mib(fit):.0f}" for name, fit in ours.items()}
     rows = [
-        [
-            name,
-            milliseconds(seconds),
-            ratios(seconds, times[LIMIT]),
-            ratios(cpu[name], cpu[LIMIT]),
-            peaks.get(name, ""),
-        ]
+        [name, milliseconds(seconds), ratios(seconds, times[LIMIT]), ratios(cpu[name], cpu[LIMIT]), peaks.get(name, "")]
         for name, seconds in times.items()
     ]
     body = f"""\

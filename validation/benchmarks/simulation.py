@@ -100,15 +100,11 @@ def diffprivlib_seconds(sizes: tuple[int, ...], replications: int) -> dict[str, 
     """Return the seconds per replication of every size, from an environment of its own."""
     given = json.dumps({"sizes": list(sizes), "d": D, "replications": replications})
     return dict(
-        run_in_peers(Path(__file__).resolve().parents[1] / "peers" / "time_diffprivlib_study.py", given)[
-            "seconds"
-        ]
+        run_in_peers(Path(__file__).resolve().parents[1] / "peers" / "time_diffprivlib_study.py", given)["seconds"]
     )
 
 
-def in_turn(
-    cases: dict[str, Callable[[int, int], float]], n: int, replications: int, rounds: int
-) -> dict[str, list]:
+def in_turn(cases: dict[str, Callable[[int, int], float]], n: int, replications: int, rounds: int) -> dict[str, list]:
     """Run the cases in turn, and return the seconds per replication of every round."""
     times: dict[str, list] = {name: [] for name in cases}
     for _ in range(rounds):
@@ -147,9 +143,7 @@ def main() -> None:
             totals[name] += REPLICATIONS * seconds
         totals["diffprivlib"] += REPLICATIONS * peers.get(str(n), math.nan)
         theirs = [middle.get("opendp", math.nan), peers.get(str(n), math.nan)]
-        shown = [
-            f"{1000 * value:.3g}" for value in (middle["study"], middle["loop"], middle["numpy"], *theirs)
-        ]
+        shown = [f"{1000 * value:.3g}" for value in (middle["study"], middle["loop"], middle["numpy"], *theirs)]
         rows.append([f"{n:,}", *shown, f"{100 * over:.1f}%"])
     overhead = totals["study"] / totals["loop"] - 1
     over_numpy = totals["study"] / totals["numpy"] - 1

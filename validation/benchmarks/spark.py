@@ -62,10 +62,7 @@ def dask_rows(workers: int, rows: int) -> Iterator[Any]:
     import dask.dataframe as dd
     from distributed import Client, LocalCluster, wait
 
-    with (
-        LocalCluster(n_workers=workers, threads_per_worker=1, dashboard_address=None) as cluster,
-        Client(cluster),
-    ):
+    with LocalCluster(n_workers=workers, threads_per_worker=1, dashboard_address=None) as cluster, Client(cluster):
         numbers = da.random.default_rng(1).random((rows, COLUMNS), chunks=(rows // PARTITIONS, COLUMNS))
         frame = dd.from_dask_array(numbers, columns=[f"c{j}" for j in range(COLUMNS)]).persist()
         wait(frame)

@@ -143,10 +143,7 @@ def main() -> None:
                 [
                     f"`{query}`",
                     f"{min(each[query][1] for each in times.values()):.1f}",
-                    *(
-                        f"{each[query][0]:.1f} ({each[query][0] / each[query][1]:.1f})"
-                        for each in times.values()
-                    ),
+                    *(f"{each[query][0]:.1f} ({each[query][0] / each[query][1]:.1f})" for each in times.values()),
                 ]
                 for query in times["now"]
             ]

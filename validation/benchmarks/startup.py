@@ -24,13 +24,7 @@ from timing import Times, milliseconds, publish, ratios, table, versions, write_
 
 ROUNDS = 5
 LIMIT = "import sklearn"
-STATEMENTS = [
-    "pass",
-    "import numpy",
-    LIMIT,
-    "import dpstats",
-    "from dpstats.means import ClippedMean",
-]
+STATEMENTS = ["pass", "import numpy", LIMIT, "import dpstats", "from dpstats.means import ClippedMean"]
 ROWS = 1000
 COMMANDS = [
     "dpstats --help",

@@ -21,52 +21,14 @@ from timing import publish, table, versions
 ROWS = (100_000, 1_000_000, 10_000_000)
 HEADER = "age,visits,name\n"
 LINES = "".join(f"{(i * 37) % 90}.5,{i % 9},person {i}\n" for i in range(10_000))
-MEAN = [
-    "-m",
-    "dpstats",
-    "mean",
-    "-",
-    "--column",
-    "age",
-    "--column",
-    "visits",
-    "--bounds",
-    "0",
-    "100",
-    "--seed",
-    "1",
-]
-GROUPS = [
-    "-m",
-    "dpstats",
-    "group-means",
-    "-",
-    "--column",
-    "age",
-    "--by",
-    "visits",
-    "--groups",
-    "0,1,2,3,4,5,6,7,8",
-]
+MEAN = ["-m", "dpstats", "mean", "-", "--column", "age", "--column", "visits", "--bounds", "0", "100", "--seed", "1"]
+GROUPS = ["-m", "dpstats", "group-means", "-", "--column", "age", "--by", "visits", "--groups", "0,1,2,3,4,5,6,7,8"]
 CASES = {
     "`import dpstats.means`, nothing read": ["-c", "import dpstats.means"],
     "`dpstats mean -`, two columns": MEAN,
     "`dpstats mean - --method adaptive`": [
         *MEAN[:4],
-        *[
-            "--column",
-            "age",
-            "--method",
-            "adaptive",
-            "--bound",
-            "200",
-            "--std",
-            "40",
-            "--delta",
-            "1e-6",
-            "--seed",
-            "1",
-        ],
+        *["--column", "age", "--method", "adaptive", "--bound", "200", "--std", "40", "--delta", "1e-6", "--seed", "1"],
     ],
     "`dpstats group-means -`": [*GROUPS, "--bounds", "0", "100", "--seed", "1"],
     "`pandas.read_csv` and two means": [
@@ -97,9 +59,7 @@ def measured(arguments: list[str], rows: int) -> tuple[float, float]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--write", action="store_true", help="also write the table to validation/results")
     parser.add_argument("--rows", type=int, help="one number of rows, a multiple of 10,000")
     options = parser.parse_args()

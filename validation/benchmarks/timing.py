@@ -27,9 +27,7 @@ Case = Callable[[], object]
 Times = dict[str, list[float]]
 
 
-def interleaved(
-    cases: Mapping[str, Case], rounds: int, clock: Callable[[], float] = time.perf_counter
-) -> Times:
+def interleaved(cases: Mapping[str, Case], rounds: int, clock: Callable[[], float] = time.perf_counter) -> Times:
     """Return the seconds that every case took in every round."""
     for run in cases.values():
         run()
@@ -81,9 +79,7 @@ def table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
 
 def write_wanted(description: str | None) -> bool:
     """Read the command line: was the result to be written to validation/results?"""
-    parser = argparse.ArgumentParser(
-        description=description, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = argparse.ArgumentParser(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--write", action="store_true", help="also write the tables to validation/results")
     return parser.parse_args().write
 

@@ -53,9 +53,7 @@ class Mutant:
         """Return the source of the file with the defect in it, or raise `DoesNotFit`."""
         found = source.count(self.old) if self.old else 0
         if found != self.count:
-            raise DoesNotFit(
-                f"{self.name}: {self.file} has its text {found} times, the list says {self.count}"
-            )
+            raise DoesNotFit(f"{self.name}: {self.file} has its text {found} times, the list says {self.count}")
         if self.old == self.new:
             raise DoesNotFit(f"{self.name}: it changes nothing")
         changed = source.replace(self.old, self.new)

@@ -113,9 +113,7 @@ class Scratch:
         return process.returncode, printed
 
 
-_FAILED = re.compile(
-    r"^(?:\[gw\d+\] \[ *\d+%\] )?(?:FAILED|ERROR) (\S+?)(?:\[.*?\])?(?: - .*)? *$", re.MULTILINE
-)
+_FAILED = re.compile(r"^(?:\[gw\d+\] \[ *\d+%\] )?(?:FAILED|ERROR) (\S+?)(?:\[.*?\])?(?: - .*)? *$", re.MULTILINE)
 
 
 def failures(printed: str) -> list[str]:
@@ -187,9 +185,7 @@ def sound(outcomes: Iterable[Outcome], scratch: Scratch, limit: float) -> list[O
         # Time ran out, or pytest did not get as far as a test: then nothing is known of any of them.
         failed, why = killers, "could not be run without it"
     return [
-        replace(each, verdict=UNSURE, by=f"{each.by} {why}")
-        if each.verdict == KILLED and each.by in failed
-        else each
+        replace(each, verdict=UNSURE, by=f"{each.by} {why}") if each.verdict == KILLED and each.by in failed else each
         for each in found
     ]
 
@@ -276,9 +272,7 @@ def as_markdown(mutants: list[Mutant], outcomes: dict[str, Outcome], date: str) 
     ]
     kinds = {kind: [mutant for mutant in done if mutant.kind == kind] for kind in KINDS}
     lines += ["| what is lost | mutants | killed |", "|---|---|---|"]
-    lines += [
-        f"| {kind} | {len(some)} | {sum(one in killed for one in some)} |" for kind, some in kinds.items()
-    ]
+    lines += [f"| {kind} | {len(some)} | {sum(one in killed for one in some)} |" for kind, some in kinds.items()]
     lines += ["", ROUNDS.read_text(encoding="utf-8")]
     counts = {
         package: [mutant for mutant in done if package_of(mutant.file) == package]
@@ -320,12 +314,8 @@ def read_journal(path: Path | None) -> dict[str, Outcome]:
 
 
 def main(arguments: list[str] | None = None) -> int:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument(
-        "--only", default="", metavar="PATTERN", help="a pattern in name, file, kind or words"
-    )
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--only", default="", metavar="PATTERN", help="a pattern in name, file, kind or words")
     parser.add_argument("--jobs", type=int, default=1, help="mutants at a time, each in a copy of its own")
     parser.add_argument("--limit", type=float, default=LIMIT, help="seconds for one mutant")
     parser.add_argument("--callers", type=Path, help="a folder for notes which tests call which functions")

@@ -22,9 +22,7 @@ Floats = NDArray[np.float64]
 SELECTION_SHARE, ROUNDS_PER_ATTRIBUTE, STEPS = 0.1, 16, 40
 
 
-def aim(
-    counts: Floats, tables: list[Table], rho: float, rng: np.random.Generator, most_rounds: int = 200
-) -> Floats:
+def aim(counts: Floats, tables: list[Table], rho: float, rng: np.random.Generator, most_rounds: int = 200) -> Floats:
     """Return a distribution over the domain, of shape of ``counts``."""
     shape, n = counts.shape, float(counts.sum())
     d = len(shape)
@@ -68,10 +66,7 @@ def aim(
         scores = np.array(
             [
                 weight[r]
-                * (
-                    np.abs(exact[r] - answers[r]).sum()
-                    - math.sqrt(2 / math.pi) * sigma * math.sqrt(2) * cells[r]
-                )
+                * (np.abs(exact[r] - answers[r]).sum() - math.sqrt(2 / math.pi) * sigma * math.sqrt(2) * cells[r])
                 for r in parts
             ]
         )

@@ -75,13 +75,7 @@ def diffprivlib_runs() -> tuple[list[Run], dict[str, str]]:
     for name, pair in outputs.items():
         epsilon = 3.0 if "GaussianNB" in name else 1.0
         runs.append(
-            Run(
-                "diffprivlib",
-                name,
-                pair,
-                epsilon,
-                DELTA if name.startswith("Gaussian") and pair.ndim == 2 else 0.0,
-            )
+            Run("diffprivlib", name, pair, epsilon, DELTA if name.startswith("Gaussian") and pair.ndim == 2 else 0.0)
         )
     return runs, told["versions"]
 

@@ -20,13 +20,7 @@ Numbers = NDArray[np.float64]
 
 
 def coinpress_mean(
-    X: Numbers,
-    bound: float,
-    epsilon: float,
-    delta: float,
-    rounds: int,
-    rng: np.random.Generator,
-    beta: float = 0.05,
+    X: Numbers, bound: float, epsilon: float, delta: float, rounds: int, rng: np.random.Generator, beta: float = 0.05
 ) -> Numbers:
     """Return the estimate for rows of identity covariance whose mean has entries of size at most ``bound``."""
     n, d = X.shape

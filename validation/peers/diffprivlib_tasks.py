@@ -30,10 +30,7 @@ def tasks() -> dict[str, Callable[[Any, int], Any]]:
         X, y, low, high = data[:, :-1], data[:, -1], -4.0, 4.0
         d = X.shape[1]
         made = LinearRegression(
-            epsilon=EPSILON,
-            bounds_X=(np.full(d, low), np.full(d, high)),
-            bounds_y=(-8.0, 8.0),
-            random_state=seed,
+            epsilon=EPSILON, bounds_X=(np.full(d, low), np.full(d, high)), bounds_y=(-8.0, 8.0), random_state=seed
         )
         return made.fit(X, y).coef_
 

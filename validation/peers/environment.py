@@ -41,9 +41,7 @@ def prepare_regression() -> tuple[Path, list[str]]:
 
 def run_in_peers(script: Path, *arguments: str, python: Path | None = None) -> Any:
     """Run a script in .venv-peers, prepared if its interpreter is not given, and return the JSON that it prints."""
-    done = subprocess.run(
-        [python or prepare(), script, *arguments], check=True, stdout=subprocess.PIPE, text=True
-    )
+    done = subprocess.run([python or prepare(), script, *arguments], check=True, stdout=subprocess.PIPE, text=True)
     return json.loads(done.stdout)
 
 

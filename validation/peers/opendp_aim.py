@@ -34,10 +34,7 @@ def main(source: str) -> None:
     for _ in range(int(given["releases"])):
         start = time.perf_counter()
         context = dp.Context.compositor(
-            data=rows,
-            privacy_unit=dp.unit_of(contributions=1),
-            privacy_loss=dp.loss_of(rho=rho),
-            split_evenly_over=1,
+            data=rows, privacy_unit=dp.unit_of(contributions=1), privacy_loss=dp.loss_of(rho=rho), split_evenly_over=1
         )
         keys = {name: list(range(size)) for name, size in zip(names, counts.shape, strict=True)}
         algorithm = dp.mbi.AIM(queries=[dp.mbi.Count(by=table) for table in tables])

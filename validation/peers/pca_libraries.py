@@ -20,9 +20,7 @@ def diffprivlib_components(X: Any, radius: float, epsilon: float, k: int, seed: 
     from diffprivlib.models import PCA
 
     shrunk = X * np.minimum(1, radius / np.linalg.norm(X, axis=1))[:, None]
-    made = PCA(
-        n_components=k, epsilon=epsilon, data_norm=radius * (1 + 1e-9), centered=True, random_state=seed
-    )
+    made = PCA(n_components=k, epsilon=epsilon, data_norm=radius * (1 + 1e-9), centered=True, random_state=seed)
     return made.fit(shrunk).components_
 
 
@@ -45,9 +43,7 @@ def main() -> None:
     radius, epsilon, k = float(given["radius"]), float(given["epsilon"]), int(given["components"])
     found: dict[str, Any] = {}
     for name, method in (("diffprivlib", diffprivlib_components), ("OpenDP", opendp_components)):
-        found[name] = [
-            np.asarray(method(X, radius, epsilon, k, seed)).tolist() for seed, X in enumerate(given["rows"])
-        ]
+        found[name] = [np.asarray(method(X, radius, epsilon, k, seed)).tolist() for seed, X in enumerate(given["rows"])]
     print(json.dumps(found))
 
 

@@ -55,9 +55,7 @@ def _of_mostly_zeros(q: float) -> float:
 
 LAWS = {
     "normal": Law(lambda n, rng: rng.normal(size=n), (-10.0, 10.0), None, _NORMAL.__getitem__),
-    "lognormal": Law(
-        lambda n, rng: rng.lognormal(size=n), (0.0, 1000.0), None, lambda q: math.exp(_NORMAL[q])
-    ),
+    "lognormal": Law(lambda n, rng: rng.lognormal(size=n), (0.0, 1000.0), None, lambda q: math.exp(_NORMAL[q])),
     "Poisson(3)": Law(lambda n, rng: rng.poisson(3, size=n), (0.0, 100.0), 1.0, _poisson),
     "lognormal(0, 2)": Law(
         lambda n, rng: rng.lognormal(0, 2, size=n),
@@ -65,15 +63,10 @@ LAWS = {
         None,
         lambda q: math.exp(2 * NormalDist().inv_cdf(q)),
     ),
-    "Poisson(2)": Law(
-        lambda n, rng: rng.poisson(2, size=n), (0.0, 30.0), 1.0, lambda q: _poisson(q, rate=2.0)
-    ),
+    "Poisson(2)": Law(lambda n, rng: rng.poisson(2, size=n), (0.0, 30.0), 1.0, lambda q: _poisson(q, rate=2.0)),
     "53% zeros": Law(_mostly_zeros, (0.0, 100.0), None, _of_mostly_zeros),
     "53% zeros, whole numbers": Law(
-        lambda n, rng: np.ceil(_mostly_zeros(n, rng)),
-        (0.0, 100.0),
-        1.0,
-        lambda q: math.ceil(_of_mostly_zeros(q)),
+        lambda n, rng: np.ceil(_mostly_zeros(n, rng)), (0.0, 100.0), 1.0, lambda q: math.ceil(_of_mostly_zeros(q))
     ),
     "RAND meddol": Law(lambda n, rng: rng.choice(medical_costs(), size=n), (0.0, 50_000.0), None, _of_rows),
 }

@@ -96,9 +96,7 @@ def gradient_descent(
     """
     n, d = U.shape
     trace = 1 + (d - 1) / 3
-    step = (4 * STEP if logistic else STEP) / math.sqrt(
-        trace
-    )  # the curvature of the logistic loss is at most 1/4
+    step = (4 * STEP if logistic else STEP) / math.sqrt(trace)  # the curvature of the logistic loss is at most 1/4
     clip = (LOGISTIC_CLIP if logistic else LINEAR_CLIP) * math.sqrt(trace)
     noise = 2 * clip * math.sqrt(STEPS) / (n * mus)
     lengths = np.sqrt(np.einsum("ij,ij->i", U, U))[:, None]

@@ -43,12 +43,7 @@ def environment() -> Path:
 def run(python: Path, name: str) -> dict[str, Any]:
     """Run one case and return its value, its seconds and the versions, or its error."""
     try:
-        done = subprocess.run(
-            [python, Path(__file__), name],
-            capture_output=True,
-            text=True,
-            timeout=SECONDS,
-        )
+        done = subprocess.run([python, Path(__file__), name], capture_output=True, text=True, timeout=SECONDS)
     except subprocess.TimeoutExpired:
         return {"error": f"no answer in {SECONDS} s"}
     if done.returncode:
@@ -56,9 +51,7 @@ def run(python: Path, name: str) -> dict[str, Any]:
     return json.loads(done.stdout)
 
 
-def _autodp(
-    mechanism: Callable[[Any], list[Any]], counts: list[int], transformer: str = "Composition"
-) -> float:
+def _autodp(mechanism: Callable[[Any], list[Any]], counts: list[int], transformer: str = "Composition") -> float:
     from autodp import mechanism_zoo, transformer_zoo
 
     composed = getattr(transformer_zoo, transformer)()(mechanism(mechanism_zoo), counts)
@@ -77,9 +70,7 @@ def _prv(mechanisms: Callable[[Any], list[Any]], counts: list[int]) -> float:
 def _cases() -> dict[str, Callable[[], float]]:
     ones = [1] * len(LAPLACES)
     cases = {
-        "autodp gaussian": lambda: _autodp(
-            lambda zoo: [zoo.GaussianMechanism(SIGMA)], [GAUSSIANS], "ComposeGaussian"
-        ),
+        "autodp gaussian": lambda: _autodp(lambda zoo: [zoo.GaussianMechanism(SIGMA)], [GAUSSIANS], "ComposeGaussian"),
         "autodp-renyi gaussian": lambda: _autodp(lambda zoo: [zoo.GaussianMechanism(SIGMA)], [GAUSSIANS]),
         "autodp-fourier gaussian": lambda: _autodp(
             lambda zoo: [zoo.GaussianMechanism(SIGMA, phi_off=False)], [GAUSSIANS], "ComposeAFA"
@@ -90,9 +81,7 @@ def _cases() -> dict[str, Callable[[], float]]:
     }
     for name, (k, epsilon) in COPIES.items():
         cases[f"autodp {name}"] = lambda k=k, e=epsilon: _autodp(lambda zoo: [zoo.PureDP_Mechanism(e)], [k])
-        cases[f"prv_accountant {name}"] = lambda k=k, e=epsilon: _prv(
-            lambda prv: [prv.PureDPMechanism(e)], [k]
-        )
+        cases[f"prv_accountant {name}"] = lambda k=k, e=epsilon: _prv(lambda prv: [prv.PureDPMechanism(e)], [k])
     return cases
 
 

@@ -29,14 +29,7 @@ import numpy as np
 import dpstats
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "studies"))
-from private_bounds import (
-    POPULATIONS,
-    ROWS_OF_POPULATION,
-    SHARE,
-    best_bounds,
-    choose,
-    expected_error,
-)
+from private_bounds import POPULATIONS, ROWS_OF_POPULATION, SHARE, best_bounds, choose, expected_error
 
 RESULTS = Path(__file__).resolve().parents[1] / "results" / "bounds_peers.md"
 CELLS = ((2000, 1.0), (20_000, 1.0))
@@ -124,9 +117,7 @@ def as_markdown(fits: int, command: str) -> str:
         "opendp/tumult-analytics, commit 1d620b03). Their neighbors differ by an added row, and those of dpstats by a "
         "replaced row, which is twice as much. PipelineDP (commit ec6e56ed) has no bounds of values.",
         "",
-        "| population | "
-        + " | ".join(f"n = {n:,}, ε = {e:g}: dpstats | Google | Tumult" for n, e in CELLS)
-        + " |",
+        "| population | " + " | ".join(f"n = {n:,}, ε = {e:g}: dpstats | Google | Tumult" for n, e in CELLS) + " |",
         "|---" * (1 + 3 * len(CELLS)) + "|",
     ]
     columns: list[list[float]] = [[] for _ in range(3 * len(CELLS))]

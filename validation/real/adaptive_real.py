@@ -26,9 +26,7 @@ EPSILONS, DELTA = (0.1, 1.0), 1e-6
 def study(replications: int, seed: int = 0) -> list[tuple[str, ...]]:
     """Return for each estimator, epsilon and column: error in standard errors of the sample mean, and coverage."""
     X = load().to_numpy(dtype=float)
-    lows, highs = (
-        np.array([getattr(column, end) for column in COLUMNS], dtype=float) for end in ("low", "high")
-    )
+    lows, highs = (np.array([getattr(column, end) for column in COLUMNS], dtype=float) for end in ("low", "high"))
     middle, half = (highs + lows) / 2, (highs - lows) / 2
     truth, standard_errors = X.mean(axis=0), X.std(axis=0) / np.sqrt(len(X))
     rng = np.random.default_rng(seed)
@@ -40,9 +38,7 @@ def study(replications: int, seed: int = 0) -> list[tuple[str, ...]]:
             # Columns less the middle of their range, so that the box is the range.
             "adaptive, variance": (AdaptiveMean(bound=half, std=half, tails="variance", **common), middle),
             "adaptive, a smaller spread": (
-                AdaptiveMean(
-                    bound=half, std=np.array([5.2, 6.0, 0.5, 0.5, 0.5, 0.5]), tails="variance", **common
-                ),
+                AdaptiveMean(bound=half, std=np.array([5.2, 6.0, 0.5, 0.5, 0.5, 0.5]), tails="variance", **common),
                 middle,
             ),
         }

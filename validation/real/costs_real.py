@@ -43,9 +43,7 @@ def compare(draws: int, seed: int) -> str:
     # The likelihood of a cost of 0 is not defined. The estimating equations are.
     glm = sm.GLM(y + 1e-9, sm.add_constant(X), family=family).fit(cov_type="HC0")
     fits = [
-        PrivateGammaRegression(x_bounds=BOUNDS, y_bounds=(0, HIGH), epsilon=1.0, random_state=seed + i).fit(
-            X, y
-        )
+        PrivateGammaRegression(x_bounds=BOUNDS, y_bounds=(0, HIGH), epsilon=1.0, random_state=seed + i).fit(X, y)
         for i in range(draws)
     ]
     params, errors = (np.array([getattr(fit, name).to_numpy() for fit in fits]) for name in ("params", "bse"))

@@ -57,9 +57,7 @@ def clustered(data: pd.DataFrame, names: list[str]) -> np.ndarray:
     return np.sqrt((left**2).sum(axis=0)) / len(data)
 
 
-def released(
-    make: Callable[[int], Any], truth: np.ndarray, replications: int
-) -> tuple[np.ndarray, np.ndarray]:
+def released(make: Callable[[int], Any], truth: np.ndarray, replications: int) -> tuple[np.ndarray, np.ndarray]:
     """Return median half-widths and root mean squared distances from a value, over simulated releases."""
     fits = [make(seed) for seed in range(replications)]
     ends = [fit.confidence_interval() for fit in fits]
@@ -93,17 +91,13 @@ def ways(data: pd.DataFrame, replications: int) -> list[Found]:
         return lambda seed: ClippedMean(**made, random_state=seed).fit(frame)
 
     def per_row(seed: int) -> Any:
-        made = MeanPerRow(
-            unit="person", bounds=bounds, max_rows=ROWS, epsilon=EPSILON, delta=DELTA, random_state=seed
-        )
+        made = MeanPerRow(unit="person", bounds=bounds, max_rows=ROWS, epsilon=EPSILON, delta=DELTA, random_state=seed)
         return made.fit(data)
 
     return [
         Found("rows as independent draws", "nobody", Z * plain, nothing),
         Found("persons as independent draws", "nobody", Z * clustered(data, names), nothing),
-        Found(
-            "`ClippedMean` of the rows", "a row", *released(clipped(X, EPSILON, DELTA), truth, replications)
-        ),
+        Found("`ClippedMean` of the rows", "a row", *released(clipped(X, EPSILON, DELTA), truth, replications)),
         Found(
             f"`ClippedMean` of the rows at ε = {epsilon:g}, δ = {delta:.1e}",
             "a person, by group privacy",
@@ -124,9 +118,7 @@ def by_plan(data: pd.DataFrame, replications: int) -> list[tuple[str, np.ndarray
     found = []
     for name, frame in (("rows", data), ("persons", people)):
         by = frame.groupby("coins")["mdvis"]
-        found.append(
-            (f"{name}, not private", Z * (by.std() / np.sqrt(by.size())).loc[list(PLANS)].to_numpy())
-        )
+        found.append((f"{name}, not private", Z * (by.std() / np.sqrt(by.size())).loc[list(PLANS)].to_numpy()))
 
         def make(seed: int, frame: pd.DataFrame = frame) -> Any:
             made = GroupMeans(groups=PLANS, by="coins", bounds={"mdvis": (0, 52)}, random_state=seed)

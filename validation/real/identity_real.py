@@ -58,9 +58,7 @@ def averaged(rows: np.ndarray, size: int, rng: np.random.Generator) -> np.ndarra
     return rows[rng.permutation(len(rows))[: count * size]].reshape(count, size, -1).mean(axis=1)
 
 
-def fitted(
-    test: PrivateTest, rows: Any, mean: Any, cov: Any, random_state: Any, n_jobs: int = 1
-) -> PrivateTest:
+def fitted(test: PrivateTest, rows: Any, mean: Any, cov: Any, random_state: Any, n_jobs: int = 1) -> PrivateTest:
     given = {"mean": mean, "cov": cov, "epsilon": EPSILON, "random_state": random_state, "n_jobs": n_jobs}
     return type(test)(**{**test.get_params(), **given}).fit(rows)
 
@@ -118,8 +116,7 @@ def main() -> None:
     seeds = np.random.SeedSequence(SEED).spawn(options.replications)
     null_check(groups[0], np.random.SeedSequence(0))  # calibrates once, before the processes start
     found = np.mean(
-        joblib.Parallel(n_jobs=options.jobs)(joblib.delayed(null_check)(groups[0], seed) for seed in seeds),
-        axis=0,
+        joblib.Parallel(n_jobs=options.jobs)(joblib.delayed(null_check)(groups[0], seed) for seed in seeds), axis=0
     )
     error = np.sqrt(LEVEL * (1 - LEVEL) / options.replications)
     text = "\n".join(
@@ -149,9 +146,7 @@ def main() -> None:
             "| | " + " | ".join(test._title for test in TESTS) + " |",
             "|---|" + "---|" * len(TESTS),
             "| a random tenth against the rest | " + " | ".join(f"{x:.4f}" for x in found[0]) + " |",
-            "| a tenth drawn with replacement, against the whole | "
-            + " | ".join(f"{x:.4f}" for x in found[1])
-            + " |",
+            "| a tenth drawn with replacement, against the whole | " + " | ".join(f"{x:.4f}" for x in found[1]) + " |",
             "| the same, rows not averaged | " + " | ".join(f"{x:.4f}" for x in found[2]) + " |",
             "",
         ]

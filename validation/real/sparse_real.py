@@ -31,9 +31,7 @@ def products() -> np.ndarray:
     return u[:, i] * u[:, j]
 
 
-def study(
-    replications: int, seed: int = 0
-) -> tuple[np.ndarray, list[tuple[str, float, float, float, float]]]:
+def study(replications: int, seed: int = 0) -> tuple[np.ndarray, list[tuple[str, float, float, float, float]]]:
     """Return the true means, and (estimator, epsilon, threshold, overlap with the largest, squared error)."""
     X = products()
     truth = X.mean(axis=0)
@@ -41,14 +39,8 @@ def study(
     rng = np.random.default_rng(seed)
     rows = []
     for epsilon in (1.0, 3.0, 10.0):
-        for name, options in (
-            ("gumbel", {}),
-            ("pure", {"delta": 0.0}),
-            ("peeling", {"selection": "peeling"}),
-        ):
-            made = SparseMean(
-                n_nonzero=N_SELECTED, epsilon=epsilon, clip=1.0, std=STD, random_state=rng, **options
-            )
+        for name, options in (("gumbel", {}), ("pure", {"delta": 0.0}), ("peeling", {"selection": "peeling"})):
+            made = SparseMean(n_nonzero=N_SELECTED, epsilon=epsilon, clip=1.0, std=STD, random_state=rng, **options)
             overlaps, errors = [], []
             for _ in range(replications):
                 fitted = made.fit(X)
@@ -90,9 +82,7 @@ def as_markdown(truth: np.ndarray, rows: list, replications: int) -> str:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--replications", type=int, default=50)
     parser.add_argument("--no-write", action="store_true")
     given = parser.parse_args()

@@ -96,8 +96,7 @@ def main() -> None:
     root = np.random.SeedSequence(2026)
     blocks = cut(options.replications, 4000)
     found = parallel(
-        joblib.delayed(random_jumps)(size, seed)
-        for size, seed in zip(blocks, root.spawn(len(blocks)), strict=True)
+        joblib.delayed(random_jumps)(size, seed) for size, seed in zip(blocks, root.spawn(len(blocks)), strict=True)
     )
     random = {increment: max(worst[increment] for worst in found) for increment in INCREMENTS}
     climbs = max(2, options.replications // 300_000)

@@ -26,9 +26,7 @@ SHARES = (0.48, 0.63, 1.0)
 DELTA = 1e-6
 
 
-def smallest_width(
-    n: int, d: int, epsilon: float, share: float, constant: float
-) -> tuple[float, float, float]:
+def smallest_width(n: int, d: int, epsilon: float, share: float, constant: float) -> tuple[float, float, float]:
     """Return the smallest width relative to least squares, with its radius and its clip.
 
     ``constant`` is the length of the constant column: 1, or 0 if the intercept is left to another release.

@@ -94,9 +94,7 @@ def block(cell: Cell, size: int, rng: np.random.Generator) -> NDArray[np.float64
     return np.array(found)
 
 
-def study(
-    cells: list[Cell], replications: int, *, seed: int = 2026, jobs: int = 1
-) -> dict[Cell, NDArray[np.float64]]:
+def study(cells: list[Cell], replications: int, *, seed: int = 2026, jobs: int = 1) -> dict[Cell, NDArray[np.float64]]:
     """Return what `block` does of every dataset of every cell."""
     tasks = [(cell, min(25, replications - start)) for cell in cells for start in range(0, replications, 25)]
     done = run_blocks(block, tasks, random_state=seed, n_jobs=jobs, description="datasets")

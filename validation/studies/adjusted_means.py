@@ -73,19 +73,8 @@ TRIALS = [
     Cell(4000, 1.0, half=4.0),
 ]
 OTHERS = [
-    Cell(
-        5000, 1.0, d=1, shares=(0.5, 0.5), effects=(0.0, 1.0), scales=(1.0, 1.0), shift=1.0, randomized=False
-    ),
-    Cell(
-        20_000,
-        1.0,
-        d=1,
-        shares=(0.99, 0.01),
-        effects=(0.0, 2.0),
-        scales=(1.0, 1.0),
-        shift=2.0,
-        randomized=False,
-    ),
+    Cell(5000, 1.0, d=1, shares=(0.5, 0.5), effects=(0.0, 1.0), scales=(1.0, 1.0), shift=1.0, randomized=False),
+    Cell(20_000, 1.0, d=1, shares=(0.99, 0.01), effects=(0.0, 2.0), scales=(1.0, 1.0), shift=2.0, randomized=False),
     Cell(20_000, 1.0, shares=(0.7, 0.2, 0.1), shift=0.5, randomized=False),
     Cell(10_000, 1.0, "exponential", (1.0, 1.5, 1.0), (0.4, 0.3, 0.3), d=2, shift=-1.5, randomized=False),
 ]
@@ -116,9 +105,7 @@ def study(cell: Cell, runs: int, seed: int) -> Found:
             epsilon=cell.epsilon,
             random_state=int(rng.integers(1 << 30)),
         ).fit(np.column_stack([y, X]), k)
-        ends = np.array(
-            [np.ravel(model.adjusted_difference(a, 0).confidence_interval()[:2]) for a in range(1, K)]
-        )
+        ends = np.array([np.ravel(model.adjusted_difference(a, 0).confidence_interval()[:2]) for a in range(1, K)])
         covered.append((ends[:, 0] <= truth) & (truth <= ends[:, 1]))
         widths.append(ends[:, 1] - ends[:, 0])
         if run < PLAIN_RUNS:
@@ -156,12 +143,7 @@ def as_markdown(found: dict[Cell, Found], runs: int, command: str) -> str:
     for cell, result in found.items():
         numbers = [
             "; ".join(f"{value:.3g}" for value in part)
-            for part in (
-                result.coverage,
-                result.widths,
-                result.widths / result.plain,
-                result.widths / result.exact,
-            )
+            for part in (result.coverage, result.widths, result.widths / result.plain, result.widths / result.exact)
         ]
         facts = [
             f"{cell.n:,}",

@@ -147,9 +147,7 @@ def r_squared(D: Blocks) -> np.ndarray:
     return 1 - (residual**2).sum(1) / ((y - y.mean(1, keepdims=True)) ** 2).sum(1)
 
 
-def likelihood(
-    D: Blocks, mean_of: Callable[[np.ndarray], np.ndarray], weight: Callable[[np.ndarray], Any]
-) -> Any:
+def likelihood(D: Blocks, mean_of: Callable[[np.ndarray], np.ndarray], weight: Callable[[np.ndarray], Any]) -> Any:
     """Return all coefficients of a generalized linear model with the canonical link; NaN where there are none."""
     X, y = with_one(D[..., :-1]), D[..., -1]
     b = np.zeros((X.shape[0], X.shape[2]))
@@ -292,15 +290,10 @@ class Case:
 
 CASES = {
     "mean, exponential": Case(mean, column(lambda rng, shape: rng.exponential(size=shape)), (0, 10), 1.0),
-    "mean, lognormal": Case(
-        mean, column(lambda rng, shape: rng.lognormal(size=shape)), (0, 20), math.exp(0.5)
-    ),
+    "mean, lognormal": Case(mean, column(lambda rng, shape: rng.lognormal(size=shape)), (0, 20), math.exp(0.5)),
     "trimmed mean, lognormal": Case(trimmed, column(lambda rng, shape: rng.lognormal(size=shape)), (0, 20)),
     "Gini, lognormal": Case(
-        gini,
-        column(lambda rng, shape: rng.lognormal(size=shape)),
-        (0, 1),
-        2 * float(ndtr(1 / math.sqrt(2))) - 1,
+        gini, column(lambda rng, shape: rng.lognormal(size=shape)), (0, 1), 2 * float(ndtr(1 / math.sqrt(2))) - 1
     ),
     "correlation": Case(correlation, correlated, (-1, 1), 0.5),
     "correlation, link fisher": Case(fisher_z, correlated, (-3, 3), math.atanh(0.5)),
@@ -314,9 +307,7 @@ CASES = {
     "Sharpe ratio, t5": Case(
         sharpe, column(lambda rng, shape: rng.standard_t(5, shape) + 0.3), (-3, 3), 0.3 / math.sqrt(5 / 3)
     ),
-    "log sd, t6": Case(
-        log_std, column(lambda rng, shape: rng.standard_t(6, shape)), (-3, 3), 0.5 * math.log(1.5)
-    ),
+    "log sd, t6": Case(log_std, column(lambda rng, shape: rng.standard_t(6, shape)), (-3, 3), 0.5 * math.log(1.5)),
     "OLS slope, d = 3": Case(ols_slope, linear, (-5, 5), 0.5),
     "R squared, d = 3": Case(r_squared, linear, (0, 1), 0.5625 / 1.5625, parameters=4),
     "logistic": Case(logistic, binary_outcome, (-5, 5), 0.5, parameters=3, bias="jackknife2"),
@@ -327,9 +318,7 @@ CASES = {
         skewness, column(lambda rng, shape: rng.exponential(size=shape)), (-10, 10), 2.0, valid=False
     ),
     "share of 1%": Case(mean, column(lambda rng, shape: 1.0 * (rng.random(shape) < 0.01)), (0, 1), 0.01),
-    "share of 2.3%": Case(
-        mean, column(lambda rng, shape: 1.0 * (rng.random(shape) < 0.02275)), (0, 1), 0.02275
-    ),
+    "share of 2.3%": Case(mean, column(lambda rng, shape: 1.0 * (rng.random(shape) < 0.02275)), (0, 1), 0.02275),
     "share of 99%": Case(mean, column(lambda rng, shape: 1.0 * (rng.random(shape) < 0.99)), (0, 1), 0.99),
     "coefficient of variation, exponential": Case(
         variation, column(lambda rng, shape: rng.exponential(size=shape)), (0, 5), 1.0
@@ -338,10 +327,7 @@ CASES = {
         standard_deviation, column(lambda rng, shape: rng.exponential(size=shape)), (0, 20), 1.0
     ),
     "mean, zero-inflated Poisson": Case(
-        mean,
-        column(lambda rng, shape: rng.poisson(1.5, shape) * (rng.random(shape) < 0.1)),
-        (0, 10),
-        0.15,
+        mean, column(lambda rng, shape: rng.poisson(1.5, shape) * (rng.random(shape) < 0.1)), (0, 10), 0.15
     ),
     "mean, exponential, bounds to 1e6": Case(
         mean, column(lambda rng, shape: rng.exponential(size=shape)), (0, 1e6), 1.0
@@ -367,9 +353,7 @@ def corrected(case: Case, D: Blocks) -> np.ndarray:
 
 def pool(case: Case, m: int, size: int, rng: np.random.Generator) -> np.ndarray:
     step = max(1, 200_000 // m)
-    return np.concatenate(
-        [corrected(case, case.draw(rng, min(step, size - i), m)) for i in range(0, size, step)]
-    )
+    return np.concatenate([corrected(case, case.draw(rng, min(step, size - i), m)) for i in range(0, size, step)])
 
 
 @dataclass(frozen=True)
@@ -390,12 +374,7 @@ def run(
     """Release so many times from a pool of so many blocks."""
     releases, pool_size = sizes
     estimator = PrivateStatistic(
-        np.mean,
-        bounds=case.bounds,
-        epsilon=epsilon,
-        parameters=case.parameters,
-        bias=case.bias,
-        skewness=case.skewness,
+        np.mean, bounds=case.bounds, epsilon=epsilon, parameters=case.parameters, bias=case.bias, skewness=case.skewness
     )
     try:
         plan = estimator.plan(n, 1)
@@ -502,9 +481,7 @@ def report(results: dict[str, list[Cell | None]], releases: int, pool_size: int)
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--releases", type=int, default=300)
     parser.add_argument("--pool", type=int, default=8000)
     parser.add_argument("--only", default="")
@@ -519,8 +496,7 @@ def main() -> None:
         truth, spread = population(case, rng)
         sizes = options.releases, options.pool
         results[name] = [
-            run(case, n, epsilon, sizes, truth, spread, 100 * place + i)
-            for i, (n, epsilon) in enumerate(SETTINGS)
+            run(case, n, epsilon, sizes, truth, spread, 100 * place + i) for i, (n, epsilon) in enumerate(SETTINGS)
         ]
         print("\n".join(table({name: results[name]})[2:]), flush=True)
     text = report(results, options.releases, options.pool)

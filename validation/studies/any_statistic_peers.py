@@ -46,9 +46,7 @@ class Case:
     truth: float
 
 
-def column(
-    draw: Callable[[np.random.Generator, int], Floats],
-) -> Callable[[np.random.Generator, int], Floats]:
+def column(draw: Callable[[np.random.Generator, int], Floats]) -> Callable[[np.random.Generator, int], Floats]:
     return lambda rng, n: draw(rng, n)[:, None]
 
 
@@ -56,9 +54,7 @@ def yes(share: float) -> Callable[[np.random.Generator, int], Floats]:
     return column(lambda rng, n: (rng.random(n) < share) * 1.0)
 
 
-def labeled(
-    outcome: Callable[[np.random.Generator, Floats], Floats],
-) -> Callable[[np.random.Generator, int], Floats]:
+def labeled(outcome: Callable[[np.random.Generator, Floats], Floats]) -> Callable[[np.random.Generator, int], Floats]:
     """Return rows of an outcome and a group, 0 or 1."""
 
     def draw(rng: np.random.Generator, n: int) -> Floats:
@@ -200,9 +196,7 @@ def run(name: str, n: int, epsilon: float, replications: int) -> tuple[str, floa
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--replications", type=int, default=40)
     parser.add_argument("--only", default="")
     parser.add_argument("--no-write", action="store_true")

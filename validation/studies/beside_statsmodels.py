@@ -75,9 +75,7 @@ class Design:
             "amounts": laws.Gamma(laws.links.Log()),
         }[self.family]
         robust = {} if self.family == "logistic" and "weights" not in self.beside else {"cov_type": "HC1"}
-        found = sm.GLM(self.y, X, law, offset=offset, var_weights=weights).fit(
-            tol=1e-12, maxiter=200, **robust
-        )
+        found = sm.GLM(self.y, X, law, offset=offset, var_weights=weights).fit(tol=1e-12, maxiter=200, **robust)
         if not found.converged or found.bse.max() > 50:  # a level without events, or separation
             return np.full(X.shape[1], np.nan), np.full(X.shape[1], np.nan)
         return found.params, found.bse
@@ -98,11 +96,7 @@ def draw_columns(rng: np.random.Generator, n: int) -> tuple[str, list[Floats]]:
             words.append(f"factor of {levels}")
         else:
             law = str(rng.choice(("uniform", "normal", "exponential")))
-            values = {
-                "uniform": rng.random,
-                "normal": rng.standard_normal,
-                "exponential": rng.standard_exponential,
-            }
+            values = {"uniform": rng.random, "normal": rng.standard_normal, "exponential": rng.standard_exponential}
             columns = [values[law](n)]
             words.append(law)
         found += columns
@@ -114,9 +108,7 @@ def draw_design(rng: np.random.Generator, family: str) -> Design:
     n = round(float(np.exp(rng.uniform(np.log(300), np.log(5000)))))
     words, columns = draw_columns(rng, n)
     X = np.column_stack(columns)
-    slopes = rng.uniform(-1.5, 1.5, X.shape[1]) / np.where(
-        np.isin(X, (0, 1)).all(axis=0), 1.0, 2 * X.std(axis=0)
-    )
+    slopes = rng.uniform(-1.5, 1.5, X.shape[1]) / np.where(np.isin(X, (0, 1)).all(axis=0), 1.0, 2 * X.std(axis=0))
     options: dict[str, Any] = {"x_bounds": np.column_stack([X.min(axis=0), X.max(axis=0)])}
     beside: dict[str, Floats] = {}
     if rng.random() < 0.25:
@@ -178,22 +170,16 @@ def differ(design: Design, epsilon: float = EPSILONS[0]) -> Difference:
         made, (params, errors) = design.fit(epsilon), design.fit_beside()
     own = np.sqrt(np.diagonal(made.params_cov_))
     notes = [note.split(":")[0].split(".")[0] for note in made.summary().notes]
-    remarks = "; ".join(
-        note for note in notes if not note.startswith(("z and", "Simulated", "Coefficients describe"))
-    )
+    remarks = "; ".join(note for note in notes if not note.startswith(("z and", "Simulated", "Coefficients describe")))
     return Difference(
-        design,
-        float(np.max(np.abs(made.params_ - params) / errors)),
-        float(np.max(np.abs(own / errors - 1))),
-        remarks,
+        design, float(np.max(np.abs(made.params_ - params) / errors)), float(np.max(np.abs(own / errors - 1))), remarks
     )
 
 
 def draw_designs(designs: int, seed: int) -> list[Design]:
     """Return random designs, of each family in turn."""
     return [
-        draw_design(np.random.default_rng([seed, place]), FAMILIES[place % len(FAMILIES)])
-        for place in range(designs)
+        draw_design(np.random.default_rng([seed, place]), FAMILIES[place % len(FAMILIES)]) for place in range(designs)
     ]
 
 

@@ -70,10 +70,7 @@ LAWS: dict[str, tuple[Draw, Below]] = {
     "lognormal(1)": frozen(stats.lognorm(1)),
     "abs(Cauchy)": frozen(stats.halfcauchy()),
     "Poisson(2)": frozen(stats.poisson(2)),
-    "0.1 with 0.89, or 1": (
-        lambda rng, n: np.where(rng.random(n) < 0.89, 0.1, 1.0),
-        atoms((0.1, 0.89), (1.0, 0.11)),
-    ),
+    "0.1 with 0.89, or 1": (lambda rng, n: np.where(rng.random(n) < 0.89, 0.1, 1.0), atoms((0.1, 0.89), (1.0, 0.11))),
     "gap below the level, at 0.88": (
         jump(0.88, uniform(1e-3, 2e-3), uniform(50, 50.5)),
         mixed(0.88, between(1e-3, 2e-3), between(50, 50.5)),
@@ -195,13 +192,7 @@ def group_lines(count: int, seed: int) -> list[str]:
     for n, epsilon in ((2000, 1.0), (6000, 1.0), (6000, 4.0)):
         covered, ratios = np.zeros((count, 3)), np.full((count, 3), np.nan)
         made = PrivateConformalRegressor(
-            Zero(),
-            groups=labels,
-            by="group",
-            score_bounds=TOP,
-            epsilon=epsilon,
-            training="public",
-            random_state=rng,
+            Zero(), groups=labels, by="group", score_bounds=TOP, epsilon=epsilon, training="public", random_state=rng
         )
         for i in range(count):
             group = rng.choice(3, size=n, p=shares)
@@ -265,9 +256,7 @@ def report(count: int, seed: int) -> str:
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--replications", type=int, default=300)
     parser.add_argument("--seed", type=int, default=2026)
     parser.add_argument("--no-write", action="store_true")

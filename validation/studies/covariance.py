@@ -208,9 +208,7 @@ def noise_only(scale: float, rng: np.random.Generator) -> Iterator[Cell]:
             hit, unknown = [], []
             for k in range(max(int(150 * scale), 3)):
                 fit = made(**options, **more, random_state=k).fit(normal_rows(n, d, "AR(0.7)", rng))
-                found = (
-                    fit.correlation() if kind is PrivateCovariance else fit.estimates(estimand="population")
-                )
+                found = fit.correlation() if kind is PrivateCovariance else fit.estimates(estimand="population")
                 low, high = found.confidence_interval(simultaneous=True)
                 hit.append(np.all((low <= truth) & (truth <= high)))
                 unknown.append(np.mean(~np.isfinite(found.error)))
@@ -257,9 +255,7 @@ SPECTRA: list[tuple[str, Callable[[int], Rows]]] = [
 
 def components(scale: float, rng: np.random.Generator) -> Iterator[Cell]:
     """Yield coverage and width of eigenvalues, and the angles of components."""
-    for (words, spectrum), (n, d, goal) in [
-        (s, c) for s in SPECTRA for c in ((10_000, 10, 1.7), (20_000, 20, 1.7))
-    ]:
+    for (words, spectrum), (n, d, goal) in [(s, c) for s in SPECTRA for c in ((10_000, 10, 1.7), (20_000, 20, 1.7))]:
         sizes = spectrum(d)
         A = turned(d, sizes, rng)
         std = np.sqrt((A**2).sum(axis=1))
@@ -283,16 +279,11 @@ def components(scale: float, rng: np.random.Generator) -> Iterator[Cell]:
                 store.append(np.sqrt(max(3 - np.sum(np.linalg.svd(true.T @ V, compute_uv=False) ** 2), 0.0)))
         name = f"eigenvalues {words}, {n:,} × {d}"
         yield judge(f"{name}: coverage", float(np.mean(hit)), 0.93, None)
-        yield judge(
-            f"{name}: not identified", float(np.mean(unknown)), 0.9 if words == "all equal" else None, None
-        )
+        yield judge(f"{name}: not identified", float(np.mean(unknown)), 0.9 if words == "all equal" else None, None)
         if words != "all equal":
             yield judge(f"{name}: width where identified", float(np.median(width)), None, goal)
             yield judge(
-                f"{name}: sine of the angle over the sample's",
-                float(np.mean(angle) / np.mean(plain)),
-                None,
-                None,
+                f"{name}: sine of the angle over the sample's", float(np.mean(angle) / np.mean(plain)), None, None
             )
 
 
@@ -444,23 +435,12 @@ def shrunk_mean(fit: AdaptiveMean, many: Rows) -> Rows:
     return np.asarray(center + found.units @ (inside / norms[:, None]).mean(axis=0))
 
 
-PARTS = (
-    correlations,
-    shrunk_correlations,
-    noise_only,
-    kendall,
-    components,
-    hotelling,
-    mean_errors,
-    mean_coverage,
-)
+PARTS = (correlations, shrunk_correlations, noise_only, kendall, components, hotelling, mean_errors, mean_coverage)
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument(
-        "--scale", type=float, default=1.0, help="replications over those of the results page"
-    )
+    parser.add_argument("--scale", type=float, default=1.0, help="replications over those of the results page")
     parser.add_argument("--only", choices=[part.__name__ for part in PARTS])
     parser.add_argument("--no-write", action="store_true")
     options = parser.parse_args()

@@ -62,9 +62,7 @@ def correlations(n: int, d: int, epsilon: float, condition: float, runs: int) ->
     pairs, errors = np.triu_indices(d, 1), {}
     for seed in range(runs):
         X = rng.normal(size=(n, d)) @ root.T
-        made = PrivateCorrelation(
-            method="pearson", bounds=bounds, epsilon=epsilon, delta=DELTA, random_state=seed
-        )
+        made = PrivateCorrelation(method="pearson", bounds=bounds, epsilon=epsilon, delta=DELTA, random_state=seed)
         found = {
             "sample": np.corrcoef(X.T),
             "PrivateCorrelation": np.asarray(made.fit(X).correlation_),
@@ -128,8 +126,7 @@ def components(n: int, d: int, epsilon: float, runs: int, python: Path) -> list[
         **others,
     }
     shown = " | ".join(
-        f"{np.mean([sine(one, true) for one in several]):.3f}" if several else "–"
-        for several in found.values()
+        f"{np.mean([sine(one, true) for one in several]):.3f}" if several else "–" for several in found.values()
     )
     return [f"| {n:,} | {d} | {epsilon:g} | {shown} |"]
 

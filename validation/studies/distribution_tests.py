@@ -27,11 +27,7 @@ RESULTS = Path(__file__).resolve().parents[1] / "results" / "distribution_tests.
 LEVEL, KINDS = 0.05, ("ks", "kuiper", "cvm")
 Floats = NDArray[np.float64]
 
-LAWS: dict[str, Any] = {
-    "normal": stats.norm(0, 1),
-    "Poisson(2)": stats.poisson(2),
-    "1 in 20": stats.bernoulli(0.05),
-}
+LAWS: dict[str, Any] = {"normal": stats.norm(0, 1), "Poisson(2)": stats.poisson(2), "1 in 20": stats.bernoulli(0.05)}
 TWO_CELLS = [
     *itertools.product((1000,), (0.2, 1.0), (0.5, 0.2, 0.05), LAWS),
     *itertools.product((100,), (0.2, 1.0), (0.5, 0.2), ("normal", "Poisson(2)")),
@@ -44,9 +40,7 @@ SHIFTS = (0.14, 0.17, 0.2, 0.23, 0.26, 0.3, 0.35, 0.4)
 SCALES = (0.12, 0.16, 0.2, 0.25, 0.3, 0.35, 0.4, 0.5)
 
 
-def level_of_two(
-    kind: str, n: int, epsilon: float, share: float, law: str, replications: int, seed: int
-) -> float:
+def level_of_two(kind: str, n: int, epsilon: float, share: float, law: str, replications: int, seed: int) -> float:
     """Return how often a test of two samples from one law rejects."""
     rng = np.random.default_rng([seed, n, round(100 * epsilon), round(100 * share), list(LAWS).index(law)])
     test = KolmogorovSmirnovTest(groups=[0, 1], statistic=kind, epsilon=epsilon)
@@ -106,8 +100,7 @@ def powers(change: str, size: float, sizes: tuple[int, int], replications: int, 
         x = rng.normal(size=n)
         x[labels == 0] = x[labels == 0] * np.exp(size) if change == "scale" else x[labels == 0] + size
         private = [
-            test._reject(lambda *_, x=x: (x, labels), plan, LEVEL, rng)
-            for test, plan in zip(tests, plans, strict=True)
+            test._reject(lambda *_, x=x: (x, labels), plan, LEVEL, rng) for test, plan in zip(tests, plans, strict=True)
         ]
         found += np.reshape([*private, *plain_rejections(x[labels == 0], x[labels == 1], cutoff)], (3, -1))
     return found / replications
@@ -178,19 +171,13 @@ def as_markdown(replications: int, seed: int, command: str) -> str:
         "",
         "| n | epsilon | share of the first group | values | ks | kuiper | cvm |",
         "|---|---|---|---|---|---|---|",
-        *(
-            "| " + " | ".join([*map(str, row[:4]), *(f"{rate:.3f}" for rate in row[4:])]) + " |"
-            for row in two
-        ),
+        *("| " + " | ".join([*map(str, row[:4]), *(f"{rate:.3f}" for rate in row[4:])]) + " |" for row in two),
         "",
         "One sample and its own distribution:",
         "",
         "| n | epsilon | values | ks | kuiper | cvm |",
         "|---|---|---|---|---|---|",
-        *(
-            "| " + " | ".join([*map(str, row[:3]), *(f"{rate:.3f}" for rate in row[3:])]) + " |"
-            for row in one
-        ),
+        *("| " + " | ".join([*map(str, row[:3]), *(f"{rate:.3f}" for rate in row[3:])]) + " |" for row in one),
     ]
     return "\n".join(lines) + "\n"
 
@@ -203,8 +190,7 @@ def main() -> None:
     parser.add_argument("--no-write", action="store_true")
     options = parser.parse_args()
     command = (
-        f"python validation/studies/distribution_tests.py --replications {options.replications} "
-        f"--seed {options.seed}"
+        f"python validation/studies/distribution_tests.py --replications {options.replications} --seed {options.seed}"
     )
     report = as_markdown(options.replications, options.seed, command)
     print(report)

@@ -95,9 +95,7 @@ def draw_means(plan: Any, size: int, rows: Any, draws: int, rng: np.random.Gener
     if plan.has_separate_counts:
         y = (1 + drawn) / 2
         shares = {FIRST: (1 - y) ** 2, MIDDLE: 2 * y * (1 - y), LAST: y**2}
-        released = {
-            name: share.sum(axis=1) + rng.laplace(0, noise.laplace, draws) for name, share in shares.items()
-        }
+        released = {name: share.sum(axis=1) + rng.laplace(0, noise.laplace, draws) for name, share in shares.items()}
         released[COUNTS] = draw_counts(plan.discovery, size, draws, rng)
         return {name: values[:, None] for name, values in released.items()} | {"labels": tuple(range(draws))}
     center = noise.square_spread / noise.count**2
@@ -126,9 +124,7 @@ def measure_coverage(draws: int, seed: int = 2026) -> dict[str, list[float]]:
             for name, (rows, mean) in ROWS.items():
                 found[f"means, {name}, `GroupMeans`{law}, {words}"] = [
                     float((np.abs(ratio.score(np.full(ratio.shape, mean))) <= z).mean())
-                    for ratio in (
-                        found_ratio(draw_means(plan, size, rows, draws, rng), plan) for size in SIZES
-                    )
+                    for ratio in (found_ratio(draw_means(plan, size, rows, draws, rng), plan) for size in SIZES)
                 ]
     return found
 
@@ -155,9 +151,7 @@ def as_markdown(draws: int, command: str) -> str:
         most = {name: find_most(epsilon, delta, sizes) for name, sizes in populations.items()}
         for name, stage in list_stages(epsilon, delta).items():
             half, sure = np.searchsorted(stage.compute_power(np.arange(1, 2000)), [0.5, 0.95]) + 1
-            parts = [
-                f"{stage.compute_power(sizes).sum() / most[key]:.2f}" for key, sizes in populations.items()
-            ]
+            parts = [f"{stage.compute_power(sizes).sum() / most[key]:.2f}" for key, sizes in populations.items()]
             lines.append(
                 f"| {epsilon:g}, {delta:g} | {name} | {stage.threshold:.1f} | {half} | {sure} | {' | '.join(parts)} |"
             )
@@ -172,8 +166,7 @@ def as_markdown(draws: int, command: str) -> str:
         "|---" * (1 + len(SIZES)) + "|",
     ]
     lines += [
-        f"| {name} | {' | '.join(f'{c:.3f}' for c in cells)} |"
-        for name, cells in measure_coverage(draws).items()
+        f"| {name} | {' | '.join(f'{c:.3f}' for c in cells)} |" for name, cells in measure_coverage(draws).items()
     ]
     return "\n".join([*lines, ""])
 

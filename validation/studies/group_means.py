@@ -76,9 +76,7 @@ def exact_totals(law: Law, sizes: Numbers, runs: int, rng: np.random.Generator) 
     return np.concatenate(first), np.concatenate(second)
 
 
-def released(
-    plan: GroupMeansPlan, sizes: Numbers, sums: Numbers, squares: Numbers, rng: np.random.Generator
-) -> Ratio:
+def released(plan: GroupMeansPlan, sizes: Numbers, sums: Numbers, squares: Numbers, rng: np.random.Generator) -> Ratio:
     """Return what a report knows of many releases: shape (runs, K, 1)."""
     noise = plan.totals_noise
     T, Q = sums[..., None], squares[..., None]
@@ -231,13 +229,7 @@ def main() -> None:
     if given.fast:
         given.counts, given.sizes, given.runs, given.no_write = (2, 8), (500, 5000), 200, True
     cells = study(
-        tuple(given.counts),
-        tuple(given.sizes),
-        tuple(given.epsilons),
-        given.runs,
-        given.delta,
-        given.jobs,
-        given.seed,
+        tuple(given.counts), tuple(given.sizes), tuple(given.epsilons), given.runs, given.delta, given.jobs, given.seed
     )
     command = " ".join(["python validation/studies/group_means.py", *sys.argv[1:]])
     report = as_markdown(cells, given.runs, given.delta, command)

@@ -65,10 +65,7 @@ def of_diffprivlib(name: str, law: Law, sizes: Numbers) -> dict[str, Ends]:
     found = np.array(run_in_peers(VALIDATION / "peers" / "diffprivlib_groups.py", task))
     count, mean, std = np.moveaxis(found, -1, 0)
     noise = np.sqrt(2) * (high - low) / np.maximum(count, 1) / (EPSILON / 6)
-    return {
-        "plugged in": plugged_in(count, mean, std, 0.0),
-        "with noise": plugged_in(count, mean, std, noise),
-    }
+    return {"plugged in": plugged_in(count, mean, std, 0.0), "with noise": plugged_in(count, mean, std, noise)}
 
 
 def of_opendp(law: Law, sizes: Numbers, rng: np.random.Generator) -> dict[str, Ends]:
@@ -97,10 +94,7 @@ def of_opendp(law: Law, sizes: Numbers, rng: np.random.Generator) -> dict[str, E
         mean = total / count
         std = np.sqrt(np.maximum(squares / count - mean**2, 0.0))
         noise = np.sqrt(2) * scales[2] / np.abs(count)
-    return {
-        "plugged in": plugged_in(count, mean, std, 0.0),
-        "with noise": plugged_in(count, mean, std, noise),
-    }
+    return {"plugged in": plugged_in(count, mean, std, 0.0), "with noise": plugged_in(count, mean, std, noise)}
 
 
 def study() -> list[tuple[str, int, str, Numbers, Numbers]]:
@@ -113,10 +107,7 @@ def study() -> list[tuple[str, int, str, Numbers, Numbers]]:
                 "`GroupMeans`, δ = 1e-6": ours(law, sizes, 1e-6, rng),
                 "`GroupMeans`, δ = 0": ours(law, sizes, 0.0, rng),
                 **{f"OpenDP by hand, {way}": ends for way, ends in of_opendp(law, sizes, rng).items()},
-                **{
-                    f"diffprivlib by hand, {way}": ends
-                    for way, ends in of_diffprivlib(name, law, sizes).items()
-                },
+                **{f"diffprivlib by hand, {way}": ends for way, ends in of_diffprivlib(name, law, sizes).items()},
             }
             plain = 2 * Z * law.std / np.sqrt(sizes)
             low, high = law.bounds

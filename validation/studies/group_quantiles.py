@@ -61,9 +61,9 @@ def cell(law: str, sizes: tuple[int, int], q: float, epsilon: float, count: int,
     hits, both, missing, warned, lengths = 0, 0, 0, 0, []
     for _ in range(count):
         x = shape.rvs(labels.size, random_state=rng) * factors[labels]
-        model = GroupQuantiles(
-            q=q, groups=[0, 1], bounds=BOUNDS, step=step, epsilon=epsilon, random_state=rng
-        ).fit(x, labels)
+        model = GroupQuantiles(q=q, groups=[0, 1], bounds=BOUNDS, step=step, epsilon=epsilon, random_state=rng).fit(
+            x, labels
+        )
         hits += int(np.count_nonzero((model.low_ <= truth) & (truth <= model.high_)))
         low, high = model.difference(0, 1).confidence_interval()
         both += bool(low[0] <= truth[0] - truth[1] <= high[0])
@@ -71,9 +71,7 @@ def cell(law: str, sizes: tuple[int, int], q: float, epsilon: float, count: int,
         warned += any("Few rows" in note or "Too few" in note for note in model.estimates().notes)
         plain = max(without_privacy(x[labels == 0], q), step or 1e-9)
         lengths.append((model.high_[0] - model.low_[0] + (step or 0.0)) / (plain + (step or 0.0)))
-    return Found(
-        hits / 2 / count, both / count, float(np.median(lengths)), missing / 2 / count, warned / count
-    )
+    return Found(hits / 2 / count, both / count, float(np.median(lengths)), missing / 2 / count, warned / count)
 
 
 def report(count: int, seed: int, laws: Sequence[str] = tuple(LAWS)) -> str:
@@ -109,9 +107,7 @@ def report(count: int, seed: int, laws: Sequence[str] = tuple(LAWS)) -> str:
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--replications", type=int, default=1000)
     parser.add_argument("--seed", type=int, default=2026)
     parser.add_argument("--no-write", action="store_true")

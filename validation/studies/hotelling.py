@@ -74,9 +74,7 @@ def cell(law: str, n: int, d: int, epsilon: float, replications: int, rng: np.ra
             for place, rows in enumerate((X, moved)):
                 rejected[k, place] = Planned(**options, random_state=k).fit(rows, y).pvalue_ <= LEVEL
         level, power = rejected.mean(axis=0)
-        lines.append(
-            f"| {law} | {n:,} | {d} | {epsilon:g} | {samples} | {assume} | {level:.3f} | {power:.3f} |"
-        )
+        lines.append(f"| {law} | {n:,} | {d} | {epsilon:g} | {samples} | {assume} | {level:.3f} | {power:.3f} |")
     return lines
 
 

@@ -54,9 +54,7 @@ def tests_of(null: str, mean: Any) -> dict[str, PrivateTest]:
     # once for all epsilons, so it is stated.
     wide = null == "normal"
     tests: dict[str, PrivateTest] = {
-        "row distance, clip 3" if wide else "row distance": RowDistanceTest(
-            clip=3 if wide else None, **common
-        ),
+        "row distance, clip 3" if wide else "row distance": RowDistanceTest(clip=3 if wide else None, **common),
         "spatial sign": SpatialSignTest(**common),
         "l1 extension": LipschitzExtensionTest(**common),
         "l1 extension, radius .4": LipschitzExtensionTest(radius=0.4, **common),
@@ -64,9 +62,7 @@ def tests_of(null: str, mean: Any) -> dict[str, PrivateTest]:
     if not np.any(mean):
         tests["row distance, signs"] = RowDistanceTest(rows="sign", **common)
         tests["l1 extension, signs"] = LipschitzExtensionTest(rows="sign", **common)
-        tests["inner products"] = LipschitzExtensionTest(
-            constraint="inner_product", solver="surrogate", **common
-        )
+        tests["inner products"] = LipschitzExtensionTest(constraint="inner_product", solver="surrogate", **common)
     if wide:
         tests["row distance, clip 1"] = RowDistanceTest(clip=1, **common)
     return tests
@@ -236,9 +232,7 @@ def skewed_rows(replications: int) -> Iterator[list[str]]:
             plan = test.plan(n, d)
             stage = plan.stages[0]
             size = fewer(test, n, d, replications)
-            null = (
-                test._draw(plan, 4 * size, np.random.default_rng([4, cell, index]), 0.0)[:, 0] * stage.spacing
-            )
+            null = test._draw(plan, 4 * size, np.random.default_rng([4, cell, index]), 0.0)[:, 0] * stage.spacing
             for number, (law, rows) in enumerate(LAWS.items()):
                 row = [law, str(n), str(d), title]
                 for move in MOVES:
@@ -354,9 +348,7 @@ def section(name: str, replications: int) -> str:
         print(*row, sep=" | ", flush=True)
         lines.append("| " + " | ".join(row) + " |")
     minutes = (time.process_time() - start) / 60
-    command = (
-        f"python validation/studies/identity_directions.py --replications {replications} --tables {name}"
-    )
+    command = f"python validation/studies/identity_directions.py --replications {replications} --tables {name}"
     run = f"{time.strftime('%Y-%m-%d')}, dpstats {dpstats.__version__}, numpy {np.__version__}"
     made = f"`{command}` ({run}; {minutes:.1f} minutes of one core)"
     return "\n".join([f"## {title}", "", made, "", words, "", *lines, ""])
@@ -373,9 +365,7 @@ def written() -> dict[str, str]:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--replications", type=int, default=200)
-    parser.add_argument(
-        "--tables", nargs="+", choices=NAMES, default=NAMES, help="the others stay as written"
-    )
+    parser.add_argument("--tables", nargs="+", choices=NAMES, default=NAMES, help="the others stay as written")
     parser.add_argument("--no-write", action="store_true")
     options = parser.parse_args()
     for name in options.tables:

@@ -105,9 +105,7 @@ def block(name: str, n: int, d: int, size: int, seed: np.random.SeedSequence, ca
     return found
 
 
-def study(
-    replications: int, jobs: int, *, sizes=SIZES, dimensions=DIMENSIONS, seed: int = 2026
-) -> list[LevelCell]:
+def study(replications: int, jobs: int, *, sizes=SIZES, dimensions=DIMENSIONS, seed: int = 2026) -> list[LevelCell]:
     """Return all cells."""
     grid = list(itertools.product(TESTS, sizes, dimensions))
     cells = []
@@ -123,9 +121,7 @@ def study(
             seeds = np.random.SeedSequence([seed, index]).spawn(len(sizes_of_blocks))
             work += [(index, name, n, d, size, s) for size, s in zip(sizes_of_blocks, seeds, strict=True)]
         work.sort(key=lambda item: -(item[2] ** 2) * item[3])
-        results = parallel(
-            joblib.delayed(block)(name, n, d, size, s, cache) for _, name, n, d, size, s in work
-        )
+        results = parallel(joblib.delayed(block)(name, n, d, size, s, cache) for _, name, n, d, size, s in work)
     count = len(grid) * len(EPSILONS)
     for index, (name, n, d) in enumerate(grid):
         pieces = [found for item, found in zip(work, results, strict=True) if item[0] == index]
@@ -134,8 +130,7 @@ def study(
             B = configured(name, epsilon, "").plan(n, d).n_calibration
             low, high = band(LEVEL, B, len(pvalues), 0.01 / count)
             uniform = all(
-                np.sum(pvalues[:, j] <= u) <= band(u, B, len(pvalues), 0.01 / count)[1]
-                for u in (0.01, 0.1, 0.5)
+                np.sum(pvalues[:, j] <= u) <= band(u, B, len(pvalues), 0.01 / count)[1] for u in (0.01, 0.1, 0.5)
             )
             rejected = int(np.sum(pvalues[:, j] <= LEVEL))
             cells.append(LevelCell(name, n, d, epsilon, len(pvalues), B, rejected, low, high, uniform))
@@ -180,9 +175,7 @@ def as_markdown(cells: list[LevelCell], replications: int, seconds: float) -> st
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument(
-        "--replications", type=int, default=20_000, help="datasets a cell; a tenth where n = 5000"
-    )
+    parser.add_argument("--replications", type=int, default=20_000, help="datasets a cell; a tenth where n = 5000")
     parser.add_argument("--largest", type=int, default=5000, help="leave out larger n")
     parser.add_argument("--jobs", type=int, default=2)
     parser.add_argument("--no-write", action="store_true")

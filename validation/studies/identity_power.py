@@ -143,9 +143,7 @@ def datasets(name: str, n: int, d: int, replications: int) -> int:
     return max(replications // 4, 20) if slow else replications
 
 
-def study(
-    replications: int, jobs: int, sizes=SIZES, names=NAMES, seed: int = 2026
-) -> dict[tuple, list[float]]:
+def study(replications: int, jobs: int, sizes=SIZES, names=NAMES, seed: int = 2026) -> dict[tuple, list[float]]:
     """Return {(n, d, direction, test): ratios at each epsilon}."""
     keys = []
     for (n, d), name in itertools.product(sizes, NAMES):
@@ -247,12 +245,7 @@ def picture(table: dict[tuple, list[float]], path: Path) -> None:
 
     sizes = list(dict.fromkeys(key[:2] for key in table))
     figure, axes = plt.subplots(
-        len(DIRECTIONS),
-        len(sizes),
-        figsize=(3.4 * len(sizes) + 2.6, 6.6),
-        sharex=True,
-        sharey=True,
-        squeeze=False,
+        len(DIRECTIONS), len(sizes), figsize=(3.4 * len(sizes) + 2.6, 6.6), sharex=True, sharey=True, squeeze=False
     )
     for row, direction in zip(axes, DIRECTIONS, strict=True):
         for axis, (n, d) in zip(row, sizes, strict=True):
@@ -260,9 +253,7 @@ def picture(table: dict[tuple, list[float]], path: Path) -> None:
                 style = "--" if name in BASELINES else "-"
                 ratios = np.array(table[n, d, direction, name])
                 ratios[~np.isfinite(ratios)] = np.nan
-                axis.plot(
-                    EPSILONS, ratios, style, marker="o", ms=3, color=plt.get_cmap("tab20")(index), label=name
-                )
+                axis.plot(EPSILONS, ratios, style, marker="o", ms=3, color=plt.get_cmap("tab20")(index), label=name)
             axis.set(xscale="log", yscale="log", title=f"n = {n}, d = {d}, {direction}")
             axis.set_xticks(EPSILONS, [f"{e:g}" for e in EPSILONS])
             axis.set_yticks([1, 2, 5, 10, 30], ["1", "2", "5", "10", "30"])

@@ -230,9 +230,7 @@ class Runs:
     def fit(self, sample: Sample, rng: np.random.Generator) -> None:
         """Fit to every dataset of a sample."""
         rows = getattr(sample, self.case.rows)
-        known = {
-            estimand: (sample.plain(estimand), sample.truth(estimand)) for estimand in self.case.estimands
-        }
+        known = {estimand: (sample.plain(estimand), sample.truth(estimand)) for estimand in self.case.estimands}
         if self.case.packed:
             try:
                 self._released.append(self._release(rows, rng))
@@ -281,9 +279,7 @@ class Runs:
         plan, estimator = self._plan, self.estimator
         if isinstance(plan.lattice, BoxLattice):
             wide = replace(plan, n_features=count * d, lattice=replace(plan.lattice, n_features=count * d))
-            exact = _each(
-                lambda sums: np.reshape(sums, (count, d)), estimator._read(Table(rows.reshape(n, -1)), wide)
-            )
+            exact = _each(lambda sums: np.reshape(sums, (count, d)), estimator._read(Table(rows.reshape(n, -1)), wide))
         else:
             read = [estimator._read(Table(rows[:, i].copy()), plan) for i in range(count)]
             exact = _each(lambda *sums: np.stack(sums), *read)
@@ -330,20 +326,12 @@ def _spread(std: str, actual: float) -> dict[str, Any]:
 
 
 def _adaptive(law: Law, d: int, epsilon: float, *, tails: str, std: str, delta: float) -> AdaptiveMean:
-    return AdaptiveMean(
-        epsilon=epsilon, delta=delta, bound=WIDER_BOX * law.std, tails=tails, **_spread(std, law.std)
-    )
+    return AdaptiveMean(epsilon=epsilon, delta=delta, bound=WIDER_BOX * law.std, tails=tails, **_spread(std, law.std))
 
 
 def _sparse(law: Law, d: int, epsilon: float, *, std: str, delta: float) -> SparseMean:
     return SparseMean(
-        n_nonzero=n_nonzero(d),
-        epsilon=epsilon,
-        delta=delta,
-        clip=10.0,
-        max_signal=1.0,
-        split=True,
-        **_spread(std, 1.0),
+        n_nonzero=n_nonzero(d), epsilon=epsilon, delta=delta, clip=10.0, max_signal=1.0, split=True, **_spread(std, 1.0)
     )
 
 
@@ -367,19 +355,9 @@ SPREADS = {
 
 CASES = [
     *(
-        Case(
-            "ClippedMean",
-            f"box, std {std}, {noise}",
-            partial(_clipped, std=std, delta=delta),
-            estimands,
-            packed=True,
-        )
+        Case("ClippedMean", f"box, std {std}, {noise}", partial(_clipped, std=std, delta=delta), estimands, packed=True)
         for noise, delta in NOISES.items()
-        for std, estimands in (
-            ("private", ("clipped",)),
-            ("public", ("clipped", "population")),
-            (None, ("sample",)),
-        )
+        for std, estimands in (("private", ("clipped",)), ("public", ("clipped", "population")), (None, ("sample",)))
     ),
     *(
         Case(
@@ -404,12 +382,7 @@ CASES = [
         for noise, delta in NOISES.items()
     ),
     # What clipping can do to a column depends on all of them.
-    Case(
-        "ClippedMean",
-        "ball, std public, Gaussian",
-        partial(_ball, std="public", delta=DELTA),
-        ("ball",),
-    ),
+    Case("ClippedMean", "ball, std public, Gaussian", partial(_ball, std="public", delta=DELTA), ("ball",)),
     Case(
         "ClippedMean",
         "ball, std public, Gaussian, population",

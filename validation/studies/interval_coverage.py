@@ -302,9 +302,7 @@ def write_cells(cells: dict[Key, Cell], path: Path = CELLS) -> None:
         writer = csv.writer(file, lineterminator="\n")
         writer.writerow([*Key._fields, *(part.name for part in fields(Cell))])
         for key in sorted(cells, key=_order):
-            values = [
-                f"{value:.5g}" if isinstance(value, float) else value for value in asdict(cells[key]).values()
-            ]
+            values = [f"{value:.5g}" if isinstance(value, float) else value for value in asdict(cells[key]).values()]
             writer.writerow([*key, *values])
 
 
@@ -429,9 +427,7 @@ def main() -> None:
     parser.add_argument("--resume", action="store_true", help="only cells that the results lack")
     parser.add_argument("--fast", action="store_true", help="a part of it, nothing written")
     options = parser.parse_args()
-    cases = [
-        case for case in CASES if any(part in f"{case.estimator} {case.name}" for part in options.estimators)
-    ]
+    cases = [case for case in CASES if any(part in f"{case.estimator} {case.name}" for part in options.estimators)]
     cells = {} if options.fast else read_cells()
     asked: dict[str, Any] = FAST
     if not options.fast:

@@ -72,10 +72,7 @@ def measure(n: int, epsilon: float, runs: int) -> tuple[np.ndarray, np.ndarray]:
 
 def table(widths: np.ndarray, covered: np.ndarray) -> list[str]:
     """Return lines of Markdown: widths, and coverage in parentheses."""
-    lines = [
-        f"| share | {' | '.join(METHODS)} | factor over the shorter of the others |",
-        "|---|---|---|---|---|---|",
-    ]
+    lines = [f"| share | {' | '.join(METHODS)} | factor over the shorter of the others |", "|---|---|---|---|---|---|"]
     for share, width, holds in zip(SHARES, widths, covered, strict=True):
         cells = [f"{one:.3g} ({rate:.2f})" for one, rate in zip(width, holds, strict=True)]
         lines.append(f"| {share:.1%} | {' | '.join(cells)} | {width[0] / width[1:3].min():.2f} |")
@@ -108,9 +105,7 @@ def main() -> None:
     for panel, ((n, epsilon), (widths, _)) in zip(panels, found.items(), strict=True):
         for name, line, style in zip(METHODS, widths.T, ("o-", "s-", "^-", "--"), strict=True):
             panel.plot([100 * share for share in SHARES], line, style, label=name, markersize=4)
-        panel.set(
-            xscale="log", yscale="log", xlabel="share of the level, %", title=f"n = {n:,}, ε = {epsilon:g}"
-        )
+        panel.set(xscale="log", yscale="log", xlabel="share of the level, %", title=f"n = {n:,}, ε = {epsilon:g}")
         panel.set_xticks([0.5, 1, 2, 5, 10, 50], ["0.5", "1", "2", "5", "10", "50"])
         panel.minorticks_off()
     panels[0].set_ylabel("median width of the 95% interval")

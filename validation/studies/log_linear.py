@@ -251,9 +251,7 @@ def measured(cell: Cell, replications: int, seed: int) -> list[str]:
         beside.append(b - truth)
         beside_stds.append(std)
         text = str(made.summary())
-        said += made.unsettled_ or any(
-            words in text for words in ("Counts are rare", "Not identified", "Noise only")
-        )
+        said += made.unsettled_ or any(words in text for words in ("Counts are rare", "Not identified", "Noise only"))
     e, s, m, r = (np.array(part) for part in (errors, stds, beside, beside_stds))
     covered = np.mean(reached, axis=0)
     return [
@@ -304,9 +302,7 @@ def as_markdown(lines: list[list[str]], replications: int, seed: int) -> str:
         "last rows have long tails, or rare columns beside small spreads, as the page on limitations says."
     )
     command = f"python validation/studies/log_linear.py --replications {replications} --seed {seed}"
-    head = (
-        f"# Regressions of counts and of amounts\n\n{time.strftime('%Y-%m-%d')}: `{command}`\n\n{words}\n\n"
-    )
+    head = f"# Regressions of counts and of amounts\n\n{time.strftime('%Y-%m-%d')}: `{command}`\n\n{words}\n\n"
     return head + "\n".join(table) + "\n"
 
 

@@ -104,18 +104,13 @@ def measured(cell: Cell, replications: int, seed: int) -> list[str]:
         offset = None if exposure is None else np.log(exposure)
         made = cell.estimator(bounds, rng).fit(X, y, exposure=exposure)
         text = str(made.summary())
-        said.append(
-            made.unsettled_ or any(words in text for words in ("are rare", "Not ident", "Noise only"))
-        )
+        said.append(made.unsettled_ or any(words in text for words in ("are rare", "Not ident", "Noise only")))
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             plain, stds = glm(cell, X, y, offset)
             found = blocks_of(cell, X, y, offset, int(rng.integers(2**31)))
         ours = np.append(made.intercept_standard_error_, made.standard_errors_)
-        for name, value, width in (
-            ("GLM", plain, NORMAL * stds),
-            ("ours", made.params_, NORMAL * ours),
-        ):
+        for name, value, width in (("GLM", plain, NORMAL * stds), ("ours", made.params_, NORMAL * ours)):
             errors.setdefault(name, []).append(value - truth)
             halves[name].append(width)
         if found is not None:
@@ -195,9 +190,7 @@ def as_markdown(lines: list[list[str]], replications: int, seed: int) -> str:
         "Coverage of one slope has a standard error of 0.03 for 50 fits, of ten slopes together of about 0.01."
     )
     command = f"python validation/studies/log_linear_peers.py --replications {replications} --seed {seed}"
-    head = (
-        f"# Log-linear models beside other methods\n\n{time.strftime('%Y-%m-%d')}: `{command}`\n\n{words}\n\n"
-    )
+    head = f"# Log-linear models beside other methods\n\n{time.strftime('%Y-%m-%d')}: `{command}`\n\n{words}\n\n"
     return head + "\n".join(table) + "\n"
 
 

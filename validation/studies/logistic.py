@@ -25,10 +25,7 @@ REPORT = Report(
         "logistic",
         "MLE",
         logit,
-        {
-            "PrivateLogisticRegression": Ours(PrivateLogisticRegression),
-            "noisy gradient descent": by_descent,
-        },
+        {"PrivateLogisticRegression": Ours(PrivateLogisticRegression), "noisy gradient descent": by_descent},
         ("diffprivlib",),
     ),
     "logistic",

@@ -79,9 +79,7 @@ SPREAD: list[Cell] = [
     ("normal", 20_000, 20, 0.5, BOX),
 ]
 FACTORS = (1.0, 3.0, 10.0)
-OTHER: list[Cell] = [
-    (law, n, d, epsilon, BOX) for law in LAWS[1:] for n, d in SIZES[:3] for epsilon in (0.2, 1.0)
-]
+OTHER: list[Cell] = [(law, n, d, epsilon, BOX) for law in LAWS[1:] for n, d in SIZES[:3] for epsilon in (0.2, 1.0)]
 
 
 @dataclass(frozen=True)
@@ -112,9 +110,7 @@ def one_dataset(cell: Cell, rng: np.random.Generator, peers: bool) -> dict[str, 
     oracle = clipped_shift(noise, np.zeros(d), ball) + scale * rng.standard_normal(d)
     found = {"oracle": (oracle, np.nan), "sample mean": (noise.mean(axis=0), np.nan)}
     for tails in TAILS:
-        fitted = AdaptiveMean(
-            epsilon=epsilon, delta=DELTA, bound=box, std=1.0, tails=tails, random_state=rng
-        ).fit(X)
+        fitted = AdaptiveMean(epsilon=epsilon, delta=DELTA, bound=box, std=1.0, tails=tails, random_state=rng).fit(X)
         # The shortest intervals: those that assume what ``tails`` says.
         shortest = "tails" if tails == "subgaussian" and not fitted.assumption_refuted_ else None
         low, high = fitted.confidence_interval(estimand=shortest)
@@ -184,13 +180,7 @@ def replications_of(cell: Cell, replications: int) -> int:
 
 
 def study(
-    cells: list[Cell],
-    replications: int,
-    *,
-    peers: bool,
-    seed: int = 2026,
-    jobs: int = 1,
-    progress: bool = False,
+    cells: list[Cell], replications: int, *, peers: bool, seed: int = 2026, jobs: int = 1, progress: bool = False
 ) -> dict[Cell, dict[str, Result]]:
     """Return the results of every cell; they do not depend on the number of processes."""
     tasks = []
@@ -200,8 +190,7 @@ def study(
         tasks += [(cell, min(size, wanted - start), peers) for start in range(0, wanted, size)]
     done = run_blocks(block, tasks, random_state=seed, n_jobs=jobs, progress=progress, description="datasets")
     return {
-        cell: summarise([part for task, part in zip(tasks, done, strict=True) if task[0] == cell])
-        for cell in cells
+        cell: summarise([part for task, part in zip(tasks, done, strict=True) if task[0] == cell]) for cell in cells
     }
 
 
@@ -284,15 +273,9 @@ def _pair(value: float | None, error: float | None, digits: int = 2) -> str:
 
 def error_table(results: dict[Cell, dict[str, Result]]) -> list[str]:
     """Return the table of errors over the oracle's, for normal rows."""
-    lines = [
-        f"| n | d | eps | box | {' | '.join(METHODS.values())} | datasets |",
-        "|---" * (len(METHODS) + 5) + "|",
-    ]
+    lines = [f"| n | d | eps | box | {' | '.join(METHODS.values())} | datasets |", "|---" * (len(METHODS) + 5) + "|"]
     for cell, found in results.items():
-        values = [
-            _pair(found[name].ratio, found[name].ratio_error) if name in found else "not run"
-            for name in METHODS
-        ]
+        values = [_pair(found[name].ratio, found[name].ratio_error) if name in found else "not run" for name in METHODS]
         lines.append(f"| {_place(cell)} | {' | '.join(values)} | {found['oracle'].replications} |")
     return lines
 
@@ -344,10 +327,7 @@ def spread_block(cell: Cell, size: int, rng: np.random.Generator) -> Numbers:
                 epsilon=epsilon, delta=DELTA, bound=box, std="private", std_bound=factor, random_state=rng
             ).fit(X)
             low, high = fitted.confidence_interval()
-            found[:, i, j] = (
-                np.linalg.norm(fitted.mean_ - mean),
-                np.mean((low <= mean) & (mean <= high)),
-            )
+            found[:, i, j] = (np.linalg.norm(fitted.mean_ - mean), np.mean((low <= mean) & (mean <= high)))
     return found
 
 
@@ -356,11 +336,7 @@ def spread_table(cells: list[Cell], replications: int, *, seed: int = 2026, jobs
     head = ["n", "d", "eps", "box", *(f"bound {factor:g}: error, coverage" for factor in FACTORS), "datasets"]
     lines = [f"| {' | '.join(head)} |", "|---" * len(head) + "|"]
     found = run_blocks(
-        spread_block,
-        [(cell, replications) for cell in cells],
-        random_state=seed,
-        n_jobs=jobs,
-        description="spreads",
+        spread_block, [(cell, replications) for cell in cells], random_state=seed, n_jobs=jobs, description="spreads"
     )
     for cell, (errors, inside) in zip(cells, found, strict=True):
         level = errors[:, 0].mean()
@@ -475,9 +451,7 @@ def main() -> None:
     parser.add_argument("--replications", type=int, default=400)
     parser.add_argument("--jobs", type=int, default=2)
     parser.add_argument("--seed", type=int, default=2026)
-    parser.add_argument(
-        "--only", nargs="+", choices=PARTS, default=PARTS, help="parts: the others stay as they are"
-    )
+    parser.add_argument("--only", nargs="+", choices=PARTS, default=PARTS, help="parts: the others stay as they are")
     parser.add_argument("--no-write", action="store_true")
     options = parser.parse_args()
     page = RESULTS.read_text(encoding="utf-8") if RESULTS.exists() else ""

@@ -90,9 +90,7 @@ def coverage_block(n: int, d: int, seeds: list[np.random.SeedSequence]) -> np.nd
 def _in_blocks(function, n: int, d: int, replications: int, seed: int, jobs: int) -> np.ndarray:
     seeds = np.random.SeedSequence([seed, n, d]).spawn(replications)
     blocks = [seeds[i : i + 100] for i in range(0, replications, 100)]
-    return np.concatenate(
-        joblib.Parallel(n_jobs=jobs)(joblib.delayed(function)(n, d, block) for block in blocks)
-    )
+    return np.concatenate(joblib.Parallel(n_jobs=jobs)(joblib.delayed(function)(n, d, block) for block in blocks))
 
 
 def study(replications: int, *, seed: int = 2026, jobs: int = 2, sizes=SIZES) -> tuple[list, list]:
@@ -108,16 +106,12 @@ def study(replications: int, *, seed: int = 2026, jobs: int = 2, sizes=SIZES) ->
         for (j, delta), (k, spread) in itertools.product(enumerate(DELTAS), enumerate(SPREADS)):
             each, together = covered[:, j, k, 0], covered[:, j, k, 1]
             error = each.std(ddof=1) / np.sqrt(replications)
-            coverages.append(
-                CoverageCell(n, d, delta, spread, each.mean(), error, together.mean(), replications)
-            )
+            coverages.append(CoverageCell(n, d, delta, spread, each.mean(), error, together.mean(), replications))
         print(f"n = {n}, d = {d}: done", file=sys.stderr)
     return risks, coverages
 
 
-def as_markdown(
-    risks: list[RiskCell], coverages: list[CoverageCell], seconds: float, replications: int
-) -> str:
+def as_markdown(risks: list[RiskCell], coverages: list[CoverageCell], seconds: float, replications: int) -> str:
     """Return both tables with the command that made them."""
     lines = [
         "# Risk and coverage of ClippedMean",

@@ -42,9 +42,7 @@ ESTIMATORS: dict[str, Callable[..., Any]] = {
 }
 
 
-def hard(
-    name: str, columns: Callable[[int, int, np.random.Generator], Numbers], d: int, **given: Any
-) -> Design:
+def hard(name: str, columns: Callable[[int, int, np.random.Generator], Numbers], d: int, **given: Any) -> Design:
     """Return a design with normal residuals, whose index has mean 0 and variance 1 if no slopes are given."""
     X = columns(100_000, d, np.random.default_rng(d))
     slopes = given.get("slopes")
@@ -141,13 +139,7 @@ class Found(NamedTuple):
         """In a word."""
         if self.identified < 0.5:
             return "noise only"
-        return (
-            "covers"
-            if self.coverage >= LEAST
-            else "unclear"
-            if self.coverage + 2 * self.error >= LEAST
-            else "BELOW"
-        )
+        return "covers" if self.coverage >= LEAST else "unclear" if self.coverage + 2 * self.error >= LEAST else "BELOW"
 
 
 Task = tuple[str, int, int, int, int]  # design, d, n, first dataset, how many
@@ -206,11 +198,7 @@ def summarised(rows: Numbers) -> Found:
 
 
 def study(
-    designs: tuple[str, ...],
-    dimensions: tuple[int, ...],
-    sizes: tuple[int, ...],
-    datasets: int,
-    jobs: int = 1,
+    designs: tuple[str, ...], dimensions: tuple[int, ...], sizes: tuple[int, ...], datasets: int, jobs: int = 1
 ) -> dict[Key, Found]:
     """Return all cells; of the largest size half as many datasets."""
     tasks = [
@@ -222,9 +210,7 @@ def study(
         for start in range(0, count, 10)
     ]
     rows: dict[Key, list[Numbers]] = {}
-    for part in run_blocks(
-        block, [(task,) for task in tasks], random_state=1, n_jobs=jobs, description="datasets"
-    ):
+    for part in run_blocks(block, [(task,) for task in tasks], random_state=1, n_jobs=jobs, description="datasets"):
         for key, values in part.items():
             rows.setdefault(key, []).append(values)
     return {key: summarised(np.concatenate(values)) for key, values in rows.items()}
@@ -255,9 +241,7 @@ def as_markdown(cells: dict[Key, Found], again: dict[Key, Found], command: str) 
         "",
     ]
     for method in ESTIMATORS:
-        head = (
-            "| rows | d | n | epsilon | coverage | worst | intercept | width | identified | covered then | |"
-        )
+        head = "| rows | d | n | epsilon | coverage | worst | intercept | width | identified | covered then | |"
         lines += [f"## {method.capitalize()}", "", head, "|---" * 11 + "|"]
         for key, found in cells.items():
             if key.method != method:
@@ -271,9 +255,7 @@ def as_markdown(cells: dict[Key, Found], again: dict[Key, Found], command: str) 
             )
         lines.append("")
         verdicts = [found.verdict for key, found in cells.items() if key.method == method]
-        counts = ", ".join(
-            f"{verdicts.count(word)} {word}" for word in ("covers", "unclear", "BELOW", "noise only")
-        )
+        counts = ", ".join(f"{verdicts.count(word)} {word}" for word in ("covers", "unclear", "BELOW", "noise only"))
         lines += [f"{counts}.", ""]
     return "\n".join(lines)
 

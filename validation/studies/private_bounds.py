@@ -47,19 +47,13 @@ POPULATIONS = {
     "half normal, unit 1e4": Population(lambda rng, n: 1e4 * np.abs(rng.standard_normal(n))),
     "log-logistic(4)": Population(lambda rng, n: (1 / rng.random(n) - 1) ** 0.25),
     "t(4), unit 1e-3": Population(lambda rng, n: 1e-3 * rng.standard_t(4, n)),
-    "three clusters": Population(
-        lambda rng, n: rng.normal(0, 1, n) + rng.choice([-15, 0, 9], n, p=[0.2, 0.6, 0.2])
-    ),
+    "three clusters": Population(lambda rng, n: rng.normal(0, 1, n) + rng.choice([-15, 0, 9], n, p=[0.2, 0.6, 0.2])),
     "geometric counts": Population(lambda rng, n: rng.geometric(0.2, n).astype(float) - 1, 1.0),
-    "ratings 1 to 5": Population(
-        lambda rng, n: rng.choice([1.0, 2, 3, 4, 5], n, p=[0.05, 0.05, 0.1, 0.3, 0.5]), 1.0
-    ),
+    "ratings 1 to 5": Population(lambda rng, n: rng.choice([1.0, 2, 3, 4, 5], n, p=[0.05, 0.05, 0.1, 0.3, 0.5]), 1.0),
     "beta(2, 5), percent": Population(lambda rng, n: 100 * rng.beta(2, 5, n)),
     "normal(-5e4, 20)": Population(lambda rng, n: rng.normal(-5e4, 20, n)),
     "wages, in hundreds": Population(lambda rng, n: 100 * np.round(rng.lognormal(5.5, 0.6, n)), 100.0),
-    "2% in another unit": Population(
-        lambda rng, n: rng.gamma(9.0, size=n) * np.where(rng.random(n) < 0.02, 10.0, 1.0)
-    ),
+    "2% in another unit": Population(lambda rng, n: rng.gamma(9.0, size=n) * np.where(rng.random(n) < 0.02, 10.0, 1.0)),
 }
 
 
@@ -88,9 +82,7 @@ def best_bounds(z: np.ndarray, n: int, epsilon: float) -> tuple[float, float]:
 def choose(x: np.ndarray, epsilon: float, step: float | None, rng: np.random.Generator) -> PrivateBounds:
     """Return fitted bounds for a fifth of epsilon."""
     first = SHARE * epsilon
-    return PrivateBounds(step=step, epsilon=first, for_epsilon=epsilon - first, random_state=rng).fit(
-        x[:, None]
-    )
+    return PrivateBounds(step=step, epsilon=first, for_epsilon=epsilon - first, random_state=rng).fit(x[:, None])
 
 
 def measure_errors(name: str, n: int, epsilon: float, fits: int, seed: int = 1) -> dict[str, Any]:
@@ -122,9 +114,9 @@ def measure_coverage(name: str, fits: int, seed: int = 2) -> dict[str, float]:
     covered, of_all, widths = [], [], []
     for _ in range(fits):
         try:
-            mean = ClippedMean(
-                bounds=UnknownBounds(step=population.step), epsilon=epsilon, random_state=rng
-            ).fit(population.draw(rng, n)[:, None])
+            mean = ClippedMean(bounds=UnknownBounds(step=population.step), epsilon=epsilon, random_state=rng).fit(
+                population.draw(rng, n)[:, None]
+            )
         except DPStatsError:
             continue
         low, high = (float(end[0]) for end in mean.confidence_interval(LEVEL))
@@ -151,12 +143,7 @@ def measure_adaptive(name: str, n: int, epsilon: float, fits: int, seed: int = 3
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             mean = AdaptiveMean(
-                bounds=(-limit, limit),
-                std="private",
-                std_bound=spread,
-                epsilon=epsilon,
-                delta=0.0,
-                random_state=rng,
+                bounds=(-limit, limit), std="private", std_bound=spread, epsilon=epsilon, delta=0.0, random_state=rng
             ).fit(population.draw(rng, n)[:, None])
         errors.append((float(mean.mean_[0]) - z.mean()) ** 2)
         low, high = mean.confidence_interval(LEVEL)
@@ -227,9 +214,7 @@ def main() -> None:
     parser.add_argument("--adaptive", type=int, default=3, help="fits of AdaptiveMean")
     parser.add_argument("--no-write", action="store_true", help="print the page only")
     given = parser.parse_args()
-    text = as_markdown(
-        given.fits, given.coverage, given.adaptive, "python validation/studies/private_bounds.py"
-    )
+    text = as_markdown(given.fits, given.coverage, given.adaptive, "python validation/studies/private_bounds.py")
     print(text)
     if not given.no_write:
         RESULTS.write_text(text, encoding="utf-8")

@@ -180,9 +180,7 @@ def query_cell(text: str, n: int, options: Options, asked: int, rng: np.random.G
     found: dict[str, list[tuple[Numbers, Numbers]]] = {"add_or_remove": [], "replace_one": []}
     for neighbors, ends in found.items():
         for _ in range(asked):
-            made = PrivateSQL(
-                connection, neighbors=neighbors, random_state=int(rng.integers(1 << 30)), **declared
-            )
+            made = PrivateSQL(connection, neighbors=neighbors, random_state=int(rng.integers(1 << 30)), **declared)
             answer = made.query(text).estimates()
             low, high = (np.ravel(end)[-truth.size :] for end in answer.confidence_interval())
             ends.append((low, high))

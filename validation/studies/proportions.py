@@ -93,9 +93,7 @@ def as_markdown(replications: int, command: str) -> str:
         cut = next(k for k in range(-2000, 2000) if at_least(k - 0.5, n, 0.5, noise) <= 0.05)
         plain = next(k for k in range(n + 1) if binom.sf(k - 1, n, 0.5) <= 0.05)
         whole, exact = at_least(cut - 0.5, n, 0.7, noise), binom.sf(plain - 1, n, 0.7)
-        lines.append(
-            f"| {n} | {epsilon:g} | {level:.6f} | {found:.5f} | {published} | {whole:.5f} | {exact:.5f} |"
-        )
+        lines.append(f"| {n} | {epsilon:g} | {level:.6f} | {found:.5f} | {published} | {whole:.5f} | {exact:.5f} |")
     lines += [
         "",
         "## Intervals at level .95",
@@ -122,8 +120,7 @@ def main() -> None:
     parser.add_argument("--no-write", action="store_true")
     options = parser.parse_args()
     text = as_markdown(
-        options.replications,
-        f"python validation/studies/proportions.py --replications {options.replications}",
+        options.replications, f"python validation/studies/proportions.py --replications {options.replications}"
     )
     print(text)
     if not options.no_write:

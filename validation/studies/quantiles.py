@@ -90,9 +90,7 @@ def measure(name: str, q: float, n: int, epsilon: float, coverage: str, replicat
     """Return coverage, the median width over the sample's, and the root mean squared error over the sample's."""
     law: Law = LAWS[name]
     truth, rng = law.quantile(q), np.random.default_rng([n, int(1000 * epsilon), int(100 * q)])
-    made = PrivateQuantile(
-        q, bounds=law.bounds, step=law.step, epsilon=epsilon, coverage=coverage, random_state=rng
-    )
+    made = PrivateQuantile(q, bounds=law.bounds, step=law.step, epsilon=epsilon, coverage=coverage, random_state=rng)
     covered, widths, own, errors, of_sample = [], [], [], [], []
     for _ in range(replications):
         x = law.rows(n, rng)
@@ -107,16 +105,7 @@ def measure(name: str, q: float, n: int, epsilon: float, coverage: str, replicat
         width = float(np.median(widths) / np.median(own)) if np.median(own) > 0 else float(np.median(widths))
         error = float(np.sqrt(np.mean(np.square(errors))) / np.sqrt(np.mean(np.square(of_sample))))
     return Cell(
-        name,
-        q,
-        n,
-        epsilon,
-        coverage,
-        float(np.mean(covered)),
-        width,
-        error,
-        replications,
-        time.strftime("%Y-%m-%d"),
+        name, q, n, epsilon, coverage, float(np.mean(covered)), width, error, replications, time.strftime("%Y-%m-%d")
     )
 
 
@@ -179,16 +168,7 @@ def points_alone(replications: int, cases: Sequence[Any] = FAR) -> Iterator[list
             if np.isfinite(own[i]):
                 shown[::2] = f"{own[i]:.3g}", f"{below[0, i]:.3f}"
             together = ", ".join(f"{other:g}" for other in q)
-            yield [
-                name,
-                together,
-                f"{n:,}",
-                f"{epsilon:g}",
-                f"{x:g}",
-                f"{truth[i]:.4g}",
-                *shown,
-                f"{replications}",
-            ]
+            yield [name, together, f"{n:,}", f"{epsilon:g}", f"{x:g}", f"{truth[i]:.4g}", *shown, f"{replications}"]
 
 
 def atoms(replications: int, cases: Sequence[Any] = ATOMS, n: int = 2000) -> Iterator[list[str]]:
@@ -223,9 +203,7 @@ def opendp_quantile(law: Law, q: float, n: int, epsilon: float) -> Any:
     import opendp.prelude as dp
 
     dp.enable_features("contrib")
-    points = (
-        np.arange(law.bounds[0], law.bounds[1] + 1, law.step) if law.step else np.linspace(*law.bounds, 2001)
-    )
+    points = np.arange(law.bounds[0], law.bounds[1] + 1, law.step) if law.step else np.linspace(*law.bounds, 2001)
     domain = dp.vector_domain(dp.atom_domain(T=float, nan=False), size=n)
     scores = dp.t.make_quantile_score_candidates(domain, dp.symmetric_distance(), points.tolist(), alpha=q)
 
@@ -258,9 +236,7 @@ def peers(replications: int, with_diffprivlib: bool = True) -> list[list[str]]:
             methods["smooth"] = lambda x, made=smooth: made.fit(x).median_
         methods["OpenDP"] = opendp_quantile(law, q, n, epsilon)
         found = {method: timed(run, law, q, n, replications) for method, run in methods.items()}
-        sample = timed(
-            lambda x, q=q: float(np.quantile(x, q, method="inverted_cdf")), law, q, n, replications
-        )[0]
+        sample = timed(lambda x, q=q: float(np.quantile(x, q, method="inverted_cdf")), law, q, n, replications)[0]
         if other is not None:
             found["diffprivlib"] = np.array(other["estimates"]), other["seconds"]
         root = rmse(sample, truth)
@@ -362,10 +338,7 @@ def read_cells(page: str) -> dict[tuple[Any, ...], Cell]:
 
 
 def report_edges(
-    rows: Sequence[Sequence[str]],
-    alone: Sequence[Sequence[str]],
-    grids: Sequence[Sequence[str]],
-    command: str,
+    rows: Sequence[Sequence[str]], alone: Sequence[Sequence[str]], grids: Sequence[Sequence[str]], command: str
 ) -> str:
     error = np.sqrt(LEVEL * (1 - LEVEL) / int(rows[0][-1]))
     lines = [
@@ -430,29 +403,17 @@ def picture(found: Sequence[Cell]) -> Any:
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--replications", type=int, default=1000)
     parser.add_argument(
-        "--conservative",
-        type=int,
-        help="replications with coverage='any', slower (0: none); default: as many",
+        "--conservative", type=int, help="replications with coverage='any', slower (0: none); default: as many"
     )
     parser.add_argument("--peer-replications", type=int, default=100)
+    parser.add_argument("--no-peers", action="store_true", help="without diffprivlib, which needs its environment")
+    parser.add_argument("--only", nargs="+", choices=list(LAWS), help="some laws; other rows stay as they are")
+    parser.add_argument("--epsilons", nargs="+", type=float, help="some epsilons; other rows stay as they are")
     parser.add_argument(
-        "--no-peers", action="store_true", help="without diffprivlib, which needs its environment"
-    )
-    parser.add_argument(
-        "--only", nargs="+", choices=list(LAWS), help="some laws; other rows stay as they are"
-    )
-    parser.add_argument(
-        "--epsilons", nargs="+", type=float, help="some epsilons; other rows stay as they are"
-    )
-    parser.add_argument(
-        "--edges",
-        action="store_true",
-        help="quantiles near the edge of the rows, and several in a fit, alone",
+        "--edges", action="store_true", help="quantiles near the edge of the rows, and several in a fit, alone"
     )
     parser.add_argument("--no-write", action="store_true")
     parser.add_argument("--fast", action="store_true")
@@ -460,11 +421,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     if options.fast:
         command = "python validation/studies/quantiles.py --fast"
         print(report([*cells(20, CASES[:2], SIZES[:2])], [], command))
-        print(
-            report_edges(
-                [*far(20, FAR[1:3])], [*points_alone(20, FAR[1:2])], [*atoms(20, ATOMS[:1])], command
-            )
-        )
+        print(report_edges([*far(20, FAR[1:3])], [*points_alone(20, FAR[1:2])], [*atoms(20, ATOMS[:1])], command))
         return
     given = " ".join(sys.argv[1:] if arguments is None else arguments)
     if options.edges:

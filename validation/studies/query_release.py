@@ -68,9 +68,7 @@ def rand_hie() -> Case:
     from statsmodels.datasets import randhie
 
     data = randhie.load_pandas().data
-    health = np.select(
-        [data[name] == 1 for name in ("hlthg", "hlthf", "hlthp")], ["good", "fair", "poor"], "excellent"
-    )
+    health = np.select([data[name] == 1 for name in ("hlthg", "hlthf", "hlthp")], ["good", "fair", "poor"], "excellent")
     data = data.assign(health=health, limited=data["physlm"] > 0)
     domain = Domain(
         {
@@ -133,18 +131,11 @@ CASES: dict[str, Callable[[], Case | None]] = {"RAND": rand_hie, "Fair": fair, "
 
 
 def workload(**options: Any) -> Callable[..., dict[str, Floats]]:
-    def made(
-        case: Case, queries: MarginalQueries, epsilon: float, rng: np.random.Generator
-    ) -> dict[str, Floats]:
+    def made(case: Case, queries: MarginalQueries, epsilon: float, rng: np.random.Generator) -> dict[str, Floats]:
         found: dict[str, Floats] = {}
         for error in ("mean", "max"):
             one = WorkloadAnswers(
-                domain=case.domain,
-                workload=queries,
-                epsilon=epsilon,
-                delta=DELTA,
-                error=error,
-                random_state=rng,
+                domain=case.domain, workload=queries, epsilon=epsilon, delta=DELTA, error=error, random_state=rng
             ).fit(case.counts)
             found[f"WorkloadAnswers, error={error}"] = one.answers_
         found["WorkloadAnswers, unbiased"] = one.linear_
@@ -156,9 +147,7 @@ def workload(**options: Any) -> Callable[..., dict[str, Floats]]:
 
 
 def mwem(rounds_per_attribute: int | None) -> Callable[..., dict[str, Floats]]:
-    def made(
-        case: Case, queries: MarginalQueries, epsilon: float, rng: np.random.Generator
-    ) -> dict[str, Floats]:
+    def made(case: Case, queries: MarginalQueries, epsilon: float, rng: np.random.Generator) -> dict[str, Floats]:
         d = len(case.domain)
         one = MarginalMWEM(
             domain=case.domain,
@@ -174,9 +163,7 @@ def mwem(rounds_per_attribute: int | None) -> Callable[..., dict[str, Floats]]:
     return made
 
 
-def independent(
-    case: Case, queries: MarginalQueries, epsilon: float, rng: np.random.Generator
-) -> dict[str, Floats]:
+def independent(case: Case, queries: MarginalQueries, epsilon: float, rng: np.random.Generator) -> dict[str, Floats]:
     """Return noise of its own on every cell: a replaced row moves two cells of each table."""
     n, exact = case.counts.sum(), queries.answers(case.counts)
     tables = len(queries.tables)
@@ -187,17 +174,13 @@ def independent(
     }
 
 
-def aim_of(
-    case: Case, queries: MarginalQueries, epsilon: float, rng: np.random.Generator
-) -> dict[str, Floats]:
+def aim_of(case: Case, queries: MarginalQueries, epsilon: float, rng: np.random.Generator) -> dict[str, Floats]:
     shape = case.domain.shape
     p = aim(case.counts.reshape(shape).astype(float), list(queries.tables), zcdp_rho(epsilon, DELTA), rng)
     return {"AIM (own, dense)": np.asarray(queries.answers(p.ravel()))}
 
 
-def iterative(
-    case: Case, queries: MarginalQueries, epsilon: float, rng: np.random.Generator
-) -> dict[str, Floats]:
+def iterative(case: Case, queries: MarginalQueries, epsilon: float, rng: np.random.Generator) -> dict[str, Floats]:
     """Return the iterative construction over single cells, with as many updates as twice the attributes."""
     one = IterativeConstruction(
         queries=queries, epsilon=epsilon, delta=DELTA, max_updates=2 * len(case.domain), random_state=rng
@@ -216,9 +199,7 @@ METHODS: tuple[Callable[..., dict[str, Floats]], ...] = (
 )
 
 
-def opendp_aim(
-    cases: list[Case], tables: Any, releases: int, seed: int, page: Path | None, command: str
-) -> str:
+def opendp_aim(cases: list[Case], tables: Any, releases: int, seed: int, page: Path | None, command: str) -> str:
     """Return errors of OpenDP's own AIM beside ours; write the page, if one is named, after each table."""
     rng = np.random.default_rng(seed)
     python = prepare(OPENDP)
@@ -314,9 +295,7 @@ def coverage_of(cases: list[Case], tables: Any, releases: int, seed: int) -> lis
         between = (truth > 0) & (truth < 1)
         parts = queries.split(covered / releases)
         shares = [float(part.mean()) for part in parts]
-        inner = [
-            float(part[inside].mean()) for part, inside in zip(parts, queries.split(between), strict=True)
-        ]
+        inner = [float(part[inside].mean()) for part, inside in zip(parts, queries.split(between), strict=True)]
         rows.append(
             f"| {case.name} | {releases} | {min(shares):.3f} to {max(shares):.3f} "
             f"| {min(inner):.3f} to {max(inner):.3f} | {np.mean(covered) / releases:.3f} |"
@@ -345,15 +324,8 @@ def growth(case: Case, replications: int, seed: int) -> list[str]:
                 for name, values in method(drawn, queries, 1.0, rng).items():
                     errors.setdefault(name, []).append(float(np.abs(values - truth).mean()))
         means = {name: float(np.mean(values)) for name, values in errors.items()}
-        chosen = (
-            "WorkloadAnswers, unbiased",
-            "WorkloadAnswers, error=mean",
-            "MarginalMWEM, default rounds",
-            "uniform",
-        )
-        rows.append(
-            f"| {label} | {n:,} | {len(queries):,} | " + " | ".join(f"{means[k]:.5f}" for k in chosen) + " |"
-        )
+        chosen = ("WorkloadAnswers, unbiased", "WorkloadAnswers, error=mean", "MarginalMWEM, default rounds", "uniform")
+        rows.append(f"| {label} | {n:,} | {len(queries):,} | " + " | ".join(f"{means[k]:.5f}" for k in chosen) + " |")
     return rows
 
 
@@ -365,9 +337,9 @@ def searches(replications: int, seed: int) -> list[str]:
         counts = rng.multinomial(n, rng.dirichlet(np.full(size, 0.1)))
         exact = queries @ counts / n
         found = [
-            IterativeConstruction(
-                queries=queries, update=update, epsilon=epsilon, delta=DELTA, random_state=rng
-            ).fit(counts)
+            IterativeConstruction(queries=queries, update=update, epsilon=epsilon, delta=DELTA, random_state=rng).fit(
+                counts
+            )
             for _ in range(replications)
         ]
         used = f"{np.mean([one.n_rounds_ for one in found]):.0f} of {found[0].plan_.rounds}"
@@ -407,9 +379,7 @@ def main(arguments: list[str] | None = None) -> str:
     parser.add_argument("--replications", type=int, default=20)
     parser.add_argument("--jobs", type=int, default=1)
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument(
-        "--fast", action="store_true", help="one replication of pairs of Fair's table; writes nothing"
-    )
+    parser.add_argument("--fast", action="store_true", help="one replication of pairs of Fair's table; writes nothing")
     parser.add_argument("--no-write", action="store_true")
     parser.add_argument("--opendp", type=int, help="releases of OpenDP's own AIM, beside ours, alone")
     parser.add_argument("--only", choices=CASES, help="with --opendp: one table, on a separate page")

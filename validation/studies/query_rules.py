@@ -36,9 +36,7 @@ def halves(count: int, size: int, rng: np.random.Generator) -> LinearQueries:
     return LinearQueries.from_matrix(rng.integers(2, size=(count, size)))
 
 
-def repeated(
-    made: IterativeConstruction, counts: np.ndarray, replications: int
-) -> tuple[float, float, float]:
+def repeated(made: IterativeConstruction, counts: np.ndarray, replications: int) -> tuple[float, float, float]:
     """Return the mean number of rounds, the mean largest error and its standard error, of fits with one plan."""
     plan = made.plan(int(counts.sum()))
     made.plan = lambda n, d=None: plan  # type: ignore[method-assign]
@@ -77,10 +75,7 @@ def densities(replications: int, seed: int, shares: tuple[float, ...] = SHARES) 
 
 
 def errors(
-    delta: float,
-    replications: int,
-    seed: int,
-    cells: list[tuple[int, int]],
+    delta: float, replications: int, seed: int, cells: list[tuple[int, int]]
 ) -> list[tuple[int, int, int, float, float, float]]:
     """Return for every number of rows and of queries: rounds, the promised error, the measured one and its error."""
     rows = []
@@ -186,9 +181,7 @@ def as_markdown(found: Measured, replications: int, command: str) -> str:
             "| rows | queries | rounds at most | promised | measured | standard error |",
             "|---" * 6 + "|",
         ]
-        lines += [
-            f"| {n:,} | {k:,} | {r:,} | {p:.4f} | {m:.4f} | {e:.4f} |" for n, k, r, p, m, e in by_n + by_k
-        ]
+        lines += [f"| {n:,} | {k:,} | {r:,} | {p:.4f} | {m:.4f} | {e:.4f} |" for n, k, r, p, m, e in by_n + by_k]
         for what, rows, x, theory in (
             ("rows", by_n, [float(row[0]) for row in by_n], exponent),
             ("log(2 queries rounds/beta)", by_k, [math.log(40 * row[1] * row[2]) for row in by_k], -exponent),

@@ -30,9 +30,7 @@ Floats = NDArray[np.float64]
 Plain = Callable[[Floats, Any], float]
 
 
-def signed_rows(
-    n: int, share: float, shift: float, ties: bool, rng: np.random.Generator
-) -> tuple[Floats, Any]:
+def signed_rows(n: int, share: float, shift: float, ties: bool, rng: np.random.Generator) -> tuple[Floats, Any]:
     """Return differences; ``share`` of them are 0 where there are ties."""
     x = rng.standard_t(3, n) + shift
     return (np.where(rng.random(n) < share, 0.0, np.round(x)), None) if ties else (x, None)
@@ -80,14 +78,7 @@ def rate(
     """Return how often the private test and scipy's reject."""
     build, rows, plain = FAMILIES[name]
     # Every cell has draws of its own.
-    cell = [
-        sorted(FAMILIES).index(name),
-        n,
-        round(1000 * epsilon),
-        round(1000 * share),
-        round(1000 * shift),
-        ties,
-    ]
+    cell = [sorted(FAMILIES).index(name), n, round(1000 * epsilon), round(1000 * share), round(1000 * shift), ties]
     rng = np.random.default_rng([seed, *cell])
     made = build(epsilon=epsilon, n_simulations=SIMULATIONS, random_state=rng)
     found = []
@@ -139,10 +130,7 @@ def size_powers(
     for _ in range(replications):
         labels = rng.permutation(np.repeat([0, 1], sizes))
         x = rng.normal(size=n) + shift * labels
-        found += [
-            *(test.fit(x, labels).pvalue_ <= LEVEL for test in tests),
-            plain_two(x, labels) <= LEVEL,
-        ]
+        found += [*(test.fit(x, labels).pvalue_ <= LEVEL for test in tests), plain_two(x, labels) <= LEVEL]
     return tuple((found / replications).tolist())  # type: ignore[return-value]
 
 
@@ -157,9 +145,7 @@ def as_markdown(replications: int, seed: int, command: str) -> str:
         levels.append((name, n, epsilon, share, ties, own))
     for name, n, epsilon in itertools.product(FAMILIES, SIZES, EPSILONS):
         shift = {30: 1.0, 100: 0.6, 1000: 0.2}[n]
-        powers.append(
-            (name, n, epsilon, shift, *rate(name, n, epsilon, 0.5, shift, False, replications, seed))
-        )
+        powers.append((name, n, epsilon, shift, *rate(name, n, epsilon, 0.5, shift, False, replications, seed)))
     sharp = [row for row in levels if not row[4] and (row[0] == "signed rank" or row[3] == SHARES[-1])]
     # Three groups are equal at none of the shares.
     exact = [row[-1] for row in sharp if row[0] != "Kruskal-Wallis"]
@@ -194,9 +180,7 @@ def as_markdown(replications: int, seed: int, command: str) -> str:
         "scipy, not private |",
         "|---" * 8 + "|",
         *(
-            f"| {n} | {epsilon:g} | {share:g} | {shift:g} | "
-            + " | ".join(f"{value:.3f}" for value in row)
-            + " |"
+            f"| {n} | {epsilon:g} | {share:g} | {shift:g} | " + " | ".join(f"{value:.3f}" for value in row) + " |"
             for (n, epsilon, share, shift), row in (
                 (cell, size_powers(*cell, 2 * replications, seed)) for cell in SIZE_CELLS
             )

@@ -27,11 +27,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "peers"))
 from regression_peers import Boxed, adassp, gradient_descent, ols
 
 from dpstats.privacy import gaussian_sigma
-from dpstats.regression import (
-    PrivateLinearRegression,
-    PrivateLogisticRegression,
-    SufficientStatisticsRegression,
-)
+from dpstats.regression import PrivateLinearRegression, PrivateLogisticRegression, SufficientStatisticsRegression
 from dpstats.textbook import FunctionalMechanismRegression
 
 
@@ -117,11 +113,7 @@ REPORT = Report(
         "linear",
         "OLS",
         ols,
-        {
-            **OURS,
-            "AdaSSP": by_adassp,
-            "noisy gradient descent": by_descent,
-        },
+        {**OURS, "AdaSSP": by_adassp, "noisy gradient descent": by_descent},
         ("diffprivlib", "dp-econometrics", "BinAgg"),
     ),
     "regression",

@@ -265,9 +265,7 @@ def block(task: Task, rng: np.random.Generator) -> dict[Key, list[Run]]:
         X, y = design.dataset(task.n, task.seed, place)
         start = time.perf_counter()
         reference = reference_fit(task.family, X, y)
-        add(
-            task.family.reference, math.inf, Run.of(design, reference, reference, time.perf_counter() - start)
-        )
+        add(task.family.reference, math.inf, Run.of(design, reference, reference, time.perf_counter() - start))
         if theirs is not None:
             total, fits = theirs[place - task.start]
             if not math.isclose(total, X.sum() + y.sum(), rel_tol=1e-6, abs_tol=1e-3):
@@ -299,9 +297,7 @@ def of_libraries(task: Task, design: Design) -> list[tuple[float, dict[Any, tupl
 
     script = Path(__file__).resolve().parents[1] / "peers" / "regression_libraries.py"
     asked = [task.family.name, task.design, task.d, task.n, task.seed, task.start, task.size]
-    answers = run_in_peers(
-        script, json.dumps([*asked, list(task.epsilons), list(task.methods)]), python=task.python
-    )
+    answers = run_in_peers(script, json.dumps([*asked, list(task.epsilons), list(task.methods)]), python=task.python)
     parsed = []
     for answer in answers:
         fits = {
@@ -361,9 +357,7 @@ def study(
             tasks = []
             for library in filter(wanted, family.outside if python is not None else ()):
                 if library in asked and n * d <= SLOW.get(library, n * d):
-                    tasks.append(
-                        Task(family, name, d, n, (library,), *common, 0, min(count, OUTSIDE), python)
-                    )
+                    tasks.append(Task(family, name, d, n, (library,), *common, 0, min(count, OUTSIDE), python))
             ours = tuple(method for method in family.methods if method in asked and wanted(method))
             start = 0
             for size in cut(count, max(1, min(25, _ENTRIES // (n * d)))) if ours else []:
@@ -416,9 +410,7 @@ def write_cells(cells: dict[Key, Cell], path: Path, script: str) -> None:
         writer = csv.writer(file, lineterminator="\n")
         writer.writerow([*Key._fields, *(part.name for part in fields(Cell))])
         for key, cell in cells.items():
-            values = [
-                f"{value:.5g}" if isinstance(value, float) else value for value in asdict(cell).values()
-            ]
+            values = [f"{value:.5g}" if isinstance(value, float) else value for value in asdict(cell).values()]
             writer.writerow([*key, *values])
 
 
@@ -428,6 +420,5 @@ def in_order(cells: dict[Key, Cell], designs: Sequence[str], methods: Sequence[s
     places = {name: place for place, name in enumerate(designs)}
     order = {name: place for place, name in enumerate(methods)}
     return {
-        key: kept[key]
-        for key in sorted(kept, key=lambda k: (places[k.design], k.d, k.n, order[k.method], k.epsilon))
+        key: kept[key] for key in sorted(kept, key=lambda k: (places[k.design], k.d, k.n, order[k.method], k.epsilon))
     }

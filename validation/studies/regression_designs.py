@@ -153,9 +153,7 @@ LINEAR_LAWS = {
     "isotropic": Simulated(normal_columns, normal_errors, *_NORMAL, (-6.0, 6.0)),
     "AR(.7)": Simulated(autoregressive_columns, normal_errors, *_NORMAL, (-6.0, 6.0)),
     "scales 1 to .1": Simulated(scaled_columns, normal_errors, *_NORMAL, (-6.0, 6.0)),
-    "lognormal x, exponential errors": Simulated(
-        lognormal_columns, exponential_errors, 0.0, LOGNORMAL, (-8.0, 16.0)
-    ),
+    "lognormal x, exponential errors": Simulated(lognormal_columns, exponential_errors, 0.0, LOGNORMAL, (-8.0, 16.0)),
     "heteroskedastic": Simulated(normal_columns, heteroskedastic_errors, *_NORMAL, (-8.0, 8.0)),
     "t3 errors": Simulated(normal_columns, t3_errors, *_NORMAL, (-30.0, 30.0)),
     "exponential errors": Simulated(normal_columns, exponential_errors, *_NORMAL, (-6.0, 12.0)),

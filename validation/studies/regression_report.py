@@ -148,9 +148,7 @@ def as_markdown(report: Report, cells: dict[Key, Cell], command: str, missing: S
             if any(found):
                 lines.append(f"| {label} | " + " | ".join(map(short, found)) + " |")
     grid = [(n, epsilon) for n in SIZES for epsilon in EPSILONS]
-    for method in dict.fromkeys(
-        key.method for key in sorted(cells, key=lambda key: report.methods.index(key.method))
-    ):
+    for method in dict.fromkeys(key.method for key in sorted(cells, key=lambda key: report.methods.index(key.method))):
         columns = [(n, math.inf) for n in SIZES] if method == reference else grid
         heads = [f"n = {n:,}" + ("" if math.isinf(eps) else f", eps {eps:g}") for n, eps in columns]
         lines += ["", f"## {method}", "", f"| design | d | {' | '.join(heads)} |"]
@@ -196,9 +194,7 @@ def picture(report: Report, cells: dict[Key, Cell], path: Path) -> None:
                 axis.plot(SIZES, values, style, marker="o", ms=3, color=color, label=method)
                 # Hollow where the output itself calls most coefficients noise.
                 hollow = [
-                    (n, v)
-                    for n, v, c in zip(SIZES, values, found, strict=True)
-                    if c is not None and c.noise_only
+                    (n, v) for n, v, c in zip(SIZES, values, found, strict=True) if c is not None and c.noise_only
                 ]
                 axis.plot(*zip(*hollow, strict=True), "o", ms=6, mfc="none", color=color) if hollow else None
         axes[0, column].set_title(f"{name}\nd = {d}".replace(", ", ",\n", 1), fontsize=8)
@@ -217,11 +213,7 @@ def picture(report: Report, cells: dict[Key, Cell], path: Path) -> None:
     figure.supxlabel("n")
     handles, labels = axes[0, 0].get_legend_handles_labels()
     figure.legend(
-        handles,
-        labels,
-        loc="center right",
-        fontsize=8,
-        title=f"epsilon = {epsilon:g}\nringed: noise, says the output",
+        handles, labels, loc="center right", fontsize=8, title=f"epsilon = {epsilon:g}\nringed: noise, says the output"
     )
     figure.tight_layout(rect=(0.01, 0, 1 - 2.5 / (2.15 * len(report.designs) + 2.6), 1))
     figure.savefig(path, dpi=110)
@@ -231,9 +223,7 @@ def picture(report: Report, cells: dict[Key, Cell], path: Path) -> None:
 def merged(cells: dict[Key, Cell], found: dict[Key, Cell]) -> dict[Key, Cell]:
     """Return cells with those found; a reference is kept if it has more datasets."""
     kept = {
-        key
-        for key in found
-        if math.isinf(key.epsilon) and key in cells and cells[key].datasets > found[key].datasets
+        key for key in found if math.isinf(key.epsilon) and key in cells and cells[key].datasets > found[key].datasets
     }
     return cells | {key: cell for key, cell in found.items() if key not in kept}
 
@@ -257,12 +247,8 @@ def chosen(words: Sequence[str], report: Report) -> dict[str, Any]:
 def run(report: Report, description: str) -> None:
     """Run a study from the command line."""
     parser = argparse.ArgumentParser(description=description)
-    parser.add_argument(
-        "--replications", type=int, default=200, help="datasets of a cell; fewer where n or d is large"
-    )
-    parser.add_argument(
-        "--only", nargs="*", default=[], help="parts of designs' or methods' names; sizes as 2000x10"
-    )
+    parser.add_argument("--replications", type=int, default=200, help="datasets of a cell; fewer where n or d is large")
+    parser.add_argument("--only", nargs="*", default=[], help="parts of designs' or methods' names; sizes as 2000x10")
     parser.add_argument("--jobs", type=int, default=2)
     parser.add_argument("--seed", type=int, default=2026)
     parser.add_argument("--resume", action="store_true", help="only cells that the results lack")
@@ -313,6 +299,4 @@ def libraries() -> tuple[Path | None, list[str]]:
 
 def slow_libraries() -> str:
     """Return in words which libraries are left out of large cells."""
-    return "; ".join(
-        f"{name} where n d is above {most:,} (from half a minute a fit)" for name, most in SLOW.items()
-    )
+    return "; ".join(f"{name} where n d is above {most:,} (from half a minute a fit)" for name, most in SLOW.items())

@@ -72,9 +72,7 @@ def log_linear(family: str, designs: Sequence[str], weight: Callable[[Numbers], 
 REPORTS = {
     "linear": LINEAR,
     "logistic": LOGISTIC,
-    "counts": log_linear(
-        "counts", [name for name in LOG_LINEAR if "gamma" not in name], lambda mean: 1 / (1 + mean)
-    ),
+    "counts": log_linear("counts", [name for name in LOG_LINEAR if "gamma" not in name], lambda mean: 1 / (1 + mean)),
     "gamma": log_linear("gamma", ["gamma, shape 2"], lambda mean: 1 / mean),
 }
 DESIGNS = tuple((family, name) for family, report in REPORTS.items() for name in report.designs)
@@ -203,9 +201,7 @@ def study(
             count = max(2, replications // (1 if multiple == 0 else 5))
             place = 0
             for size in cut(count, max(1, min(50, _ENTRIES // (n * d)))):
-                tasks.append(
-                    Task(family, name, n, d, together, multiple, effects[together], seed, place, size)
-                )
+                tasks.append(Task(family, name, n, d, together, multiple, effects[together], seed, place, size))
                 place += size
         done = run_blocks(block, [(task,) for task in tasks], random_state=seed, n_jobs=jobs)
         for multiple, epsilon in itertools.product(MULTIPLES, (math.inf, *EPSILONS)):
@@ -224,11 +220,7 @@ def study(
         if kept:
             with kept.open("a", encoding="utf-8") as lines:
                 lines.writelines(json.dumps(cell) + "\n" for cell in new.items())
-        print(
-            f"{time.perf_counter() - start:6.0f} s  {family}, {name}, n = {n}, d = {d}",
-            file=sys.stderr,
-            flush=True,
-        )
+        print(f"{time.perf_counter() - start:6.0f} s  {family}, {name}, n = {n}, d = {d}", file=sys.stderr, flush=True)
     return cells
 
 
@@ -248,9 +240,7 @@ def as_markdown(cells: Cells, command: str, seconds: float | None) -> str:
     null = [found for key, found in cells.items() if key[-1] == 0 and math.isfinite(key[4])]
     counts = sorted({found.datasets for found in null})
     shown_counts = " to ".join(f"{count:,}" for count in dict.fromkeys((counts[0], counts[-1])))
-    errors = " to ".join(
-        f"{math.sqrt(0.0475 / count):.3f}" for count in dict.fromkeys((counts[-1], counts[0]))
-    )
+    errors = " to ".join(f"{math.sqrt(0.0475 / count):.3f}" for count in dict.fromkeys((counts[-1], counts[0])))
     heads = [f"level, {what}" for what in ("one", "F")]
     heads += [f"{what}, {multiple:g}" for what in ("one", "F") for multiple in MULTIPLES[1:]]
     lines = [
@@ -284,9 +274,7 @@ def as_markdown(cells: Cells, command: str, seconds: float | None) -> str:
                 at = [cells[family, name, n, d, epsilon, multiple] for multiple in MULTIPLES]
                 values = [at[0].one, at[0].several, *(f.one for f in at[1:]), *(f.several for f in at[1:])]
                 label = report.family.reference if math.isinf(epsilon) else f"{epsilon:g}"
-                shown = " | ".join(
-                    f"{value:.3f}" if i < 2 else f"{value:.2f}" for i, value in enumerate(values)
-                )
+                shown = " | ".join(f"{value:.3f}" if i < 2 else f"{value:.2f}" for i, value in enumerate(values))
                 known = "" if math.isinf(epsilon) else f"{at[0].known:.2f}"
                 lines.append(f"| {name} | {n:,} | {d} | {label} | {shown} | {known} | {at[0].datasets:,} |")
         lines.append("")
@@ -299,12 +287,8 @@ def main() -> None:
     parser.add_argument("--only", nargs="*", default=[], help="parts of 'linear isotropic', sizes as 2000x3")
     parser.add_argument("--jobs", type=int, default=2)
     parser.add_argument("--seed", type=int, default=2026)
-    parser.add_argument(
-        "--kept", type=Path, help="a file of cells that are done: a run that was stopped goes on"
-    )
-    parser.add_argument(
-        "--log-linear", action="store_true", help="counts and amounts, on a page for themselves"
-    )
+    parser.add_argument("--kept", type=Path, help="a file of cells that are done: a run that was stopped goes on")
+    parser.add_argument("--log-linear", action="store_true", help="counts and amounts, on a page for themselves")
     parser.add_argument("--no-write", action="store_true")
     options = parser.parse_args()
     sizes: list[Any] = [pair for pair in SIZES if f"{pair[0]}x{pair[1]}" in options.only] or list(SIZES)
@@ -312,9 +296,7 @@ def main() -> None:
     asked = [pair for pair in DESIGNS if (pair[0] in ("counts", "gamma")) == options.log_linear]
     designs = [pair for pair in asked if not words or any(word in " ".join(pair) for word in words)]
     start = time.perf_counter()
-    cells = study(
-        designs, sizes, options.replications, seed=options.seed, jobs=options.jobs, kept=options.kept
-    )
+    cells = study(designs, sizes, options.replications, seed=options.seed, jobs=options.jobs, kept=options.kept)
     which = " --log-linear" if options.log_linear else ""
     command = f"python validation/studies/regression_tests.py{which} --replications {options.replications}"
     text = as_markdown(cells, command, None if options.kept else time.perf_counter() - start)

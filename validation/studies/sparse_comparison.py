@@ -47,14 +47,7 @@ class Cell:
     signals: tuple[float, ...]
     delta: float = 1e-6
     max_signal: float = 1.0
-    rivals: tuple[str, ...] = (
-        "non-private",
-        "oracle",
-        "peeling, printed",
-        "peeling, exact",
-        "one stage",
-        "gumbel",
-    )
+    rivals: tuple[str, ...] = ("non-private", "oracle", "peeling, printed", "peeling, exact", "one stage", "gumbel")
 
 
 STRONG = (0.5,) * 10
@@ -301,12 +294,7 @@ def skewed(cell: tuple[str, float | None, float], replications: int, rng: np.ran
 def of_any_rows(replications: int, *, seed: int = 2026, jobs: int = 2, sizes=(2000, 40_000), laws=LAWS):
     """Return (n, law, way, coverage, relative width, coverage without the bias) of every law and way."""
     return [
-        (
-            n,
-            law,
-            name,
-            *np.concatenate(in_blocks(any_rows, (law, way, n), replications, seed, jobs)).mean(axis=0),
-        )
+        (n, law, name, *np.concatenate(in_blocks(any_rows, (law, way, n), replications, seed, jobs)).mean(axis=0))
         for n in sizes
         for law in laws
         for name, way in WAYS.items()
@@ -330,9 +318,7 @@ def in_blocks(work, cell, replications: int, seed: int, jobs: int) -> list:
     return run_blocks(work, blocks, random_state=seed, n_jobs=jobs)
 
 
-def study(
-    replications: int, *, seed: int = 2026, jobs: int = 2, cells=CELLS, splits=SPLITS, check: bool = True
-):
+def study(replications: int, *, seed: int = 2026, jobs: int = 2, cells=CELLS, splits=SPLITS, check: bool = True):
     """Return the rows of both tables: (cell, rival, error, its standard error, recovery); (cell, ...)."""
     compared, covered = [], []
 
@@ -389,9 +375,7 @@ def as_markdown(compared: list, covered: list, laws: list, of_signals: list, rep
         "| cell | coverage | squared error | width |",
         "|---|---|---|---|",
     ]
-    lines += [
-        f"| {name} | {a:.3f} ± {b:.3f} | {c:.4f} ± {d:.4f} | {w:.3f} |" for name, a, b, c, d, w in covered
-    ]
+    lines += [f"| {name} | {a:.3f} ± {b:.3f} | {c:.4f} ± {d:.4f} | {w:.3f} |" for name, a, b, c, d, w in covered]
     lines += [
         "",
         "## The same intervals on rows of any law",
@@ -416,16 +400,12 @@ def as_markdown(compared: list, covered: list, laws: list, of_signals: list, rep
         "| law | scores clipped at | found in normal columns above | in any above | share found |",
         "|---|---|---|---|---|",
     ]
-    lines += [
-        f"| {law} | {clip:g} | {a:.2g} | {b:.2g} | {share:.2f} |" for law, clip, a, b, share in of_signals
-    ]
+    lines += [f"| {law} | {clip:g} | {a:.2g} | {b:.2g} | {share:.2f} |" for law, clip, a, b, share in of_signals]
     return "\n".join(lines) + "\n"
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--replications", type=int, default=100)
     parser.add_argument("--jobs", type=int, default=2)
     parser.add_argument("--no-write", action="store_true")

@@ -74,13 +74,7 @@ def make_tables(rng: np.random.Generator, n: int) -> Any:
     closed = clinic[clinic["id"] % 5 == 0][["id"]]
     item = pd.DataFrame({"visit": rng.integers(0, n, 2 * n), "price": rng.integers(0, 60, 2 * n)})
     connection = duckdb.connect(":memory:", config={"threads": 1})
-    for name, frame in {
-        "visit": visit,
-        "person": person,
-        "clinic": clinic,
-        "closed": closed,
-        "item": item,
-    }.items():
+    for name, frame in {"visit": visit, "person": person, "clinic": clinic, "closed": closed, "item": item}.items():
         connection.register("frame", frame)
         connection.execute(f"CREATE TABLE {name} AS SELECT * FROM frame")
     return connection
@@ -118,17 +112,12 @@ def compute_answer(kind: Any, plan: Any, private: Any, place: int) -> np.ndarray
         released = {"answer": (place, private.cut["answer"][place] / truncation.finer)}
     else:
         stage = plan.stages[-1]
-        released = {
-            "answer": private.numbers * stage.spacing,
-            "level of the noise": np.array([private.level]),
-        }
+        released = {"answer": private.numbers * stage.spacing, "level of the noise": np.array([private.level])}
     values = kind.answer(plan, released).values
     return np.ravel(values.T)
 
 
-def study(
-    releases: int, epsilons: tuple[float, ...] = EPSILONS, sizes: tuple[int, ...] = SIZES
-) -> pd.DataFrame:
+def study(releases: int, epsilons: tuple[float, ...] = EPSILONS, sizes: tuple[int, ...] = SIZES) -> pd.DataFrame:
     """Return the coverage and the relative half-width of every query, size and epsilon."""
     found = []
     for n in sizes:

@@ -26,15 +26,7 @@ ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT))
 
 # After its folder is on the path: tests are no part of the package.
-from tests.sql.fuzz import (  # noqa: E402
-    Databases,
-    Moves,
-    check,
-    check_found,
-    check_units,
-    compare_postgres,
-    random_question,
-)
+from tests.sql.fuzz import Databases, Moves, check, check_found, check_units, compare_postgres, random_question  # noqa: E402
 
 _EACH, _PART, _SEEDS = 5, 100, 50
 """Queries of a database and of a seed, and the number of seeds."""
@@ -152,27 +144,18 @@ def report(found: Found, queries: int, command: str) -> str:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument(
-        "--seeds", nargs="+", metavar="FIRST-LAST", help=f"of 0 to {_SEEDS - 1} (default: all)"
-    )
+    parser.add_argument("--seeds", nargs="+", metavar="FIRST-LAST", help=f"of 0 to {_SEEDS - 1} (default: all)")
     parser.add_argument("--jobs", type=int, default=1)
     parser.add_argument("--no-write", action="store_true")
-    parser.add_argument(
-        "--postgres", metavar="ADDRESS", help="compare answers with those of this server instead"
-    )
+    parser.add_argument("--postgres", metavar="ADDRESS", help="compare answers with those of this server instead")
     options = parser.parse_args()
     command = " ".join(
-        [
-            "python validation/studies/sql_random_queries.py",
-            *(["--seeds", *options.seeds] if options.seeds else []),
-        ]
+        ["python validation/studies/sql_random_queries.py", *(["--seeds", *options.seeds] if options.seeds else [])]
     )
     seeds = [seed for words in options.seeds or [f"0-{_SEEDS - 1}"] for seed in read_range(words)]
     if options.postgres:
         answered = sum(compare(_PART, 1000 + seed, options.postgres) for seed in seeds)
-        print(
-            f"{_PART * len(seeds):,} random queries: {answered:,} answers have the same integers over Postgres"
-        )
+        print(f"{_PART * len(seeds):,} random queries: {answered:,} answers have the same integers over Postgres")
         return
     tasks = (joblib.delayed(ask)(_PART, 1000 + seed) for seed in seeds)
     page = report(merge(joblib.Parallel(options.jobs)(tasks)), _PART * len(seeds), command)

@@ -138,9 +138,7 @@ def released_tables(plan: TablePlan, exact: Floats, rng: np.random.Generator) ->
 def list_tables(plan: TablePlan, exact: Floats, rng: np.random.Generator) -> list[SurvivalTable]:
     """Return the tables of releases of exact sums."""
     cells, positions = released_tables(plan, exact, rng)
-    return [
-        SurvivalTable(plan, each, None if positions is None else positions[i]) for i, each in enumerate(cells)
-    ]
+    return [SurvivalTable(plan, each, None if positions is None else positions[i]) for i, each in enumerate(cells)]
 
 
 def median_limits(curves: Curves, low: Floats, high: Floats, edges: Floats, discrete: bool) -> Pair:
@@ -193,12 +191,7 @@ def run(cell: Cell, replications: int, seed: int) -> tuple[dict[str, float], dic
     groups = None if K == 1 else list(range(K))
     edges, discrete = edges_of(cell)[1:], cell.law == "discrete"
     model = PrivateSurvival(
-        edges=edges,
-        groups=groups,
-        unknown="error",
-        discrete=discrete,
-        epsilon=cell.epsilon,
-        delta=cell.delta,
+        edges=edges, groups=groups, unknown="error", discrete=discrete, epsilon=cell.epsilon, delta=cell.delta
     )
     plan = model.plan(cell.n)
     each, added, censored = probabilities(cell)
@@ -211,9 +204,7 @@ def run(cell: Cell, replications: int, seed: int) -> tuple[dict[str, float], dic
     nothing = np.zeros_like(plan.least_squares.own)
     found = measures(cell, curves, noise, LAWS[cell.law])
     counts = exact[:, 0, : plan.cells.size]
-    plain = measures(
-        cell, Curves(counts, cell.m, 1, nothing), np.zeros((DRAWS, counts.shape[1])), LAWS[cell.law]
-    )
+    plain = measures(cell, Curves(counts, cell.m, 1, nothing), np.zeros((DRAWS, counts.shape[1])), LAWS[cell.law])
     return found, plain, censored
 
 
@@ -468,9 +459,7 @@ def rejected(
         sums = drawn.residual_sums(reference) / test.residuals(reference).divisor[:, None]
         own = outcome(test, reference, sums + noise_of(test.stage(RESIDUALS), sums.shape, rng)).pvalue
         placed = drawn.placed if table.cells.position_share else None
-        cells, positions = table.estimate_cells(
-            with_noise(drawn.cells, table.levels, table.table_stage, rng, placed)
-        )
+        cells, positions = table.estimate_cells(with_noise(drawn.cells, table.levels, table.table_stage, rng, placed))
         noisy = Reference(cells, table.least_squares, *weights, positions, table.position_std)
         exact = Reference(Drawn.of_rows(*rows, 100).cells, silent, *weights)
         found.append([own, table_log_rank(noisy)[2], table_log_rank(exact)[2]])
@@ -571,8 +560,7 @@ def as_markdown(replications: int, tests: int, seed: int, command: str) -> str:
     for cell, found, plain, _ in results:
         both = [f"{found[name]:.3f} ({plain[name]:.3f})" for name in ("band", "point", "median", "rmst")]
         widths = [
-            f"{found[f'{name} width'] / plain[f'{name} width']:.2f}"
-            for name in ("band", "point", "median", "rmst")
+            f"{found[f'{name} width'] / plain[f'{name} width']:.2f}" for name in ("band", "point", "median", "rmst")
         ]
         delta = f", delta {cell.delta:g}" if cell.delta else ""
         lines.append(
@@ -636,9 +624,7 @@ def as_markdown(replications: int, tests: int, seed: int, command: str) -> str:
     for n, shares, censoring, options, own, of_table, plain in levels:
         words = ", ".join(f"{name} {value:g}" for name, value in options.items()) or "epsilon 1"
         lists = " ".join(f"{share:.2g}" for share in shares), " ".join(f"{rate:g}" for rate in censoring)
-        lines.append(
-            f"| {n} | {lists[0]} | {lists[1]} | {words} | {own:.3f} | {of_table:.3f} | {plain:.3f} |"
-        )
+        lines.append(f"| {n} | {lists[0]} | {lists[1]} | {words} | {own:.3f} | {of_table:.3f} | {plain:.3f} |")
     lines += [
         "",
         "## Log-rank tests: power (n = 2000, epsilon = 1, rate of censoring 0.3)",
@@ -649,11 +635,7 @@ def as_markdown(replications: int, tests: int, seed: int, command: str) -> str:
     for shares, ratio in POWERS:
         own, of_table, plain = rejected(2000, shares, (1.0, ratio), (0.3, 0.3), tests // 2, seed)
         stated = LogRankTest(groups=[0, 1], horizon=HORIZON).power(
-            2000,
-            ratio,
-            survival=float(np.exp(-HORIZON)),
-            censored=1 - float(np.exp(-0.3 * HORIZON)),
-            share=shares[0],
+            2000, ratio, survival=float(np.exp(-HORIZON)), censored=1 - float(np.exp(-0.3 * HORIZON)), share=shares[0]
         )
         lines.append(
             f"| {shares[0]:g} {shares[1]:g} | {ratio:g} | {own:.3f} | {of_table:.3f} | {plain:.3f} | {stated:.3f} |"

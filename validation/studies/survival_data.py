@@ -131,9 +131,7 @@ def groups(name: str, epsilon: float, fits: int) -> str:
     first, second = sorted(set(frame[data.by]))
     parts = [frame[frame[data.by] == label] for label in (first, second)]
     means = [
-        restricted_mean_survival_time(
-            KaplanMeierFitter().fit(part[data.time], part[data.event]), t=data.horizon
-        )
+        restricted_mean_survival_time(KaplanMeierFitter().fit(part[data.time], part[data.event]), t=data.horizon)
         for part in parts
     ]
     exact = logrank_test(*(part[data.time] for part in parts), *(part[data.event] for part in parts)).p_value

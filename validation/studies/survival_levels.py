@@ -169,9 +169,7 @@ def _draw_hazard(draw: np.random.Generator) -> tuple[str, Curve]:
 
 
 def _draw_censoring(draw: np.random.Generator) -> Curve:
-    kind = str(
-        draw.choice(["none", "uniform", "constant", "heavy", "at once"], p=[0.1, 0.25, 0.3, 0.2, 0.15])
-    )
+    kind = str(draw.choice(["none", "uniform", "constant", "heavy", "at once"], p=[0.1, 0.25, 0.3, 0.2, 0.15]))
     if kind == "none":
         return np.ones_like
     if kind == "uniform":
@@ -226,11 +224,7 @@ def steep_cells() -> list[Cell]:
         "bathtub": bathtub,
         "late": lambda x: 1.2 * np.maximum(x - 0.4, 0),
     }
-    staying: list[Curve] = [
-        lambda x: np.exp(-4.06 * x),
-        lambda x: np.exp(-0.52 * x),
-        lambda x: np.exp(-1.2 * x),
-    ]
+    staying: list[Curve] = [lambda x: np.exp(-4.06 * x), lambda x: np.exp(-0.52 * x), lambda x: np.exp(-1.2 * x)]
     return [
         Cell(f"n {n}, epsilon {epsilon:g}, {m} bins, {name}, shares {' '.join(f'{s:g}' for s in shares)}", n, epsilon,
              m, shares, curve, staying, -0.3)
@@ -291,9 +285,7 @@ def as_markdown(cells: int, datasets: int, seed: int, command: str) -> str:
         "|---" * 4 + "|",
     ]
     for k, cell in enumerate(steep_cells()):
-        lines.append(
-            f"| {cell.words} | {' | '.join(f'{each:.3f}' for each in rates(cell, datasets, seed + k))} |"
-        )
+        lines.append(f"| {cell.words} | {' | '.join(f'{each:.3f}' for each in rates(cell, datasets, seed + k))} |")
     return "\n".join([*lines, ""])
 
 

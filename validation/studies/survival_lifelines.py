@@ -86,12 +86,7 @@ def compare(name: str) -> dict[str, float]:
     # Times beyond the horizon are censored there, also for lifelines.
     within, seen = np.minimum(times, data.horizon), events & (times <= data.horizon)
     edges = np.linspace(0, data.horizon, data.bins + 1)[1:]
-    given: dict[str, Any] = {
-        "edges": edges,
-        "epsilon": EPSILON,
-        "discrete": data.discrete,
-        "random_state": 0,
-    }
+    given: dict[str, Any] = {"edges": edges, "epsilon": EPSILON, "discrete": data.discrete, "random_state": 0}
     found: dict[str, float] = {"n": len(times), "events": int(seen.sum())}
     model = PrivateSurvival(**given, groups=[False, True]).fit(times, events, second)
 

@@ -174,9 +174,7 @@ def cox(drawn: Datasets) -> Floats:
     return np.asarray(1 / np.sqrt(information))
 
 
-def ratio_row(
-    row: tuple[int, float, int, float, float, str, tuple[float, float]], datasets: int, seed: int
-) -> str:
+def ratio_row(row: tuple[int, float, int, float, float, str, tuple[float, float]], datasets: int, seed: int) -> str:
     """Return a row of the table of hazard ratios."""
     n, epsilon, bins, ratio, share, curve, rates = row
     staying: list[Curve] = [lambda x, rate=rate: np.exp(-rate * x) for rate in rates]  # type: ignore[misc]
@@ -230,9 +228,7 @@ def as_markdown(curves: int, tests: int, ratios: int, seed: int, command: str) -
         "|---" * (2 + len(MEASURES)) + "|",
     ]
 
-    def part(
-        found: dict[tuple[int, int, str, str], dict[str, float]], n: int, bins: int, name: str
-    ) -> Floats:
+    def part(found: dict[tuple[int, int, str, str], dict[str, float]], n: int, bins: int, name: str) -> Floats:
         values = np.array([each[name] for key, each in found.items() if key[:2] == (n, bins)])
         return values[np.isfinite(values)]
 
@@ -252,19 +248,11 @@ def as_markdown(curves: int, tests: int, ratios: int, seed: int, command: str) -
         "|---" * 7 + "|",
     ]
     for key, found in of_curves.items():
-        names = [
-            name
-            for name in MEASURES
-            if found[name] < (limit - 2 * errors[0] if name == "worst edge" else limit)
-        ]
+        names = [name for name in MEASURES if found[name] < (limit - 2 * errors[0] if name == "worst edge" else limit)]
         if names:
             again = curves_of(cells[key][0], AGAIN * curves, seed + 1)
-            below = " | ".join(
-                ", ".join(f"{name} {each[name]:.3f}" for name in names) for each in (found, again)
-            )
-            lines.append(
-                f"| {key[0]:,} | {' | '.join(map(str, key[1:]))} | {below} | {again['warned']:.2f} |"
-            )
+            below = " | ".join(", ".join(f"{name} {each[name]:.3f}" for name in names) for each in (found, again))
+            lines.append(f"| {key[0]:,} | {' | '.join(map(str, key[1:]))} | {below} | {again['warned']:.2f} |")
     lines += [
         "",
         "## Steep hazards in four bins",
@@ -279,9 +267,7 @@ def as_markdown(curves: int, tests: int, ratios: int, seed: int, command: str) -
         for shape, hazard in STEEP.items():
             for kind, staying in HALVED.items():
                 found = curves_of(Cell(shape, n, epsilon, 4, (1.0,), hazard, [staying]), curves, seed)
-                inner = " | ".join(
-                    f"{found[name]:.3f}" for name in ("first edge", "edges", "band", "restricted mean")
-                )
+                inner = " | ".join(f"{found[name]:.3f}" for name in ("first edge", "edges", "band", "restricted mean"))
                 lines.append(f"| {n:,} | {epsilon:g} | {shape} | {kind} | {inner} | {found['warned']:.2f} |")
     lines += [
         "",

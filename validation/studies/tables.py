@@ -112,13 +112,7 @@ def default_block(*cell: Any) -> list[float]:
 
 
 def levels_block(
-    shape: tuple[int, ...],
-    kind: str,
-    n: int,
-    epsilon: float,
-    size: int,
-    rng: np.random.Generator,
-    simulations: int = 0,
+    shape: tuple[int, ...], kind: str, n: int, epsilon: float, size: int, rng: np.random.Generator, simulations: int = 0
 ) -> list[float]:
     """Return how many true null hypotheses are rejected: of independence, of stated shares, by the naive test."""
     simulations = simulations or SIMULATIONS
@@ -150,13 +144,7 @@ POWERS = (
 
 
 def power_block(
-    shape: tuple[int, int],
-    kind: str,
-    n: int,
-    epsilon: float,
-    strength: float,
-    size: int,
-    rng: np.random.Generator,
+    shape: tuple[int, int], kind: str, n: int, epsilon: float, strength: float, size: int, rng: np.random.Generator
 ) -> list[float]:
     """Return how many null hypotheses are rejected: false ones by each of `TESTS`, then true ones by each of them."""
     null = independent(shape, kind)
@@ -191,9 +179,7 @@ def _plain_fit(counts: Floats, n: int, noise: CountNoise, shares: Floats, rng: n
 SHARES = tuple(itertools.product((5, 20, 100, 1000), (0.1, 0.5, 1.0, 5.0), (0.5, 0.1, 0.02), (1, 4)))
 
 
-def share_block(
-    m: int, epsilon: float, share: float, others: int, size: int, rng: np.random.Generator
-) -> list[float]:
+def share_block(m: int, epsilon: float, share: float, others: int, size: int, rng: np.random.Generator) -> list[float]:
     """Return how many intervals cover the share, and the sum of their lengths."""
     noise, rest = laplace(epsilon), laplace(epsilon).of(others)
     having = rng.binomial(m, share, size)
@@ -209,9 +195,7 @@ def share_block(
     return [covered, length * size]
 
 
-EFFECTS = tuple(
-    itertools.product((40, 400), (0.1, 1.0, 5.0), (0.5, 0.1), ((0.5, 0.5), (0.1, 0.1), (0.3, 0.05)))
-)
+EFFECTS = tuple(itertools.product((40, 400), (0.1, 1.0, 5.0), (0.5, 0.1), ((0.5, 0.5), (0.1, 0.1), (0.3, 0.05))))
 
 
 def effect_block(
@@ -293,9 +277,7 @@ def as_markdown(found: dict[str, dict[tuple, Floats]], replications: int, comman
     ]
     for (shape, kind, n, epsilon), row in level.items():
         naive = f"{row[2]:.3f}" if len(shape) == 2 else ""
-        lines.append(
-            f"| {_size(shape)} | {kind} | {n} | {epsilon:g} | {row[0]:.3f} | {row[1]:.3f} | {naive} |"
-        )
+        lines.append(f"| {_size(shape)} | {kind} | {n} | {epsilon:g} | {row[0]:.3f} | {row[1]:.3f} | {naive} |")
     lines += [
         "",
         f"With {SIMULATIONS} simulations and one public seed the level of a cell is itself .05 up to a standard "
@@ -325,9 +307,7 @@ def as_markdown(found: dict[str, dict[tuple, Floats]], replications: int, comman
     ]
     for m, epsilon in dict.fromkeys(cell[:2] for cell in shares):
         own = np.array([row for cell, row in shares.items() if cell[:2] == (m, epsilon)])
-        lines.append(
-            f"| {m} | {epsilon:g} | {own[:, 0].mean():.3f} | {own[:, 0].min():.3f} | {own[:, 1].mean():.3f} |"
-        )
+        lines.append(f"| {m} | {epsilon:g} | {own[:, 0].mean():.3f} | {own[:, 0].min():.3f} | {own[:, 1].mean():.3f} |")
     fewer = np.sqrt(0.05 * 0.95 / max(replications // 4, 2))
     lines += [
         "",
@@ -386,9 +366,7 @@ def main() -> None:
     parser.add_argument("--replications", type=int, default=2000)
     parser.add_argument("--jobs", type=int, default=2)
     parser.add_argument("--seed", type=int, default=2026)
-    parser.add_argument(
-        "--kept", type=Path, help="a file of cells that are done: a run that was stopped goes on"
-    )
+    parser.add_argument("--kept", type=Path, help="a file of cells that are done: a run that was stopped goes on")
     parser.add_argument("--no-write", action="store_true")
     parser.add_argument("--power", action="store_true", help="power and level of all tests, alone")
     options = parser.parse_args()

@@ -83,9 +83,7 @@ def false_alarms(law: str, replications: int, studies: int) -> float:
     """Return how often one line is said not to fit, where it does."""
     rng = np.random.default_rng([99, list(LAWS).index(law), replications])
     risks = [1 / n for n in N]
-    alarms = [
-        fit_rate(study(risks, LAWS[law], replications, rng), "n").pvalue < MISFIT for _ in range(studies)
-    ]
+    alarms = [fit_rate(study(risks, LAWS[law], replications, rng), "n").pvalue < MISFIT for _ in range(studies)]
     return float(np.mean(alarms))
 
 
@@ -115,12 +113,8 @@ def as_markdown(studies: int, seconds: float, breaks: dict[Any, Covered], alarms
         "|---|---|---|---|---|---|---|---|",
     ]
     for (place, replications), found in breaks.items():
-        sides = " | ".join(
-            f"{shown(found.slopes[side])} | {shown(found.determined[side])}" for side in (0, 1)
-        )
-        lines.append(
-            f"| {place:g} | {replications} | {shown(found.tried)} | {sides} | {shown(found.place)} |"
-        )
+        sides = " | ".join(f"{shown(found.slopes[side])} | {shown(found.determined[side])}" for side in (0, 1))
+        lines.append(f"| {place:g} | {replications} | {shown(found.tried)} | {sides} | {shown(found.place)} |")
     lines += [
         "",
         f"## A straight line: how often it is said not to fit (p < {MISFIT:g})",
@@ -139,12 +133,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--no-write", action="store_true")
     options = parser.parse_args(arguments)
     start = time.perf_counter()
-    breaks = {
-        (place, count): broken(place, count, options.studies) for place in PLACES for count in (100, 400)
-    }
-    alarms = {
-        (law, count): false_alarms(law, count, options.studies) for law in LAWS for count in REPLICATIONS
-    }
+    breaks = {(place, count): broken(place, count, options.studies) for place in PLACES for count in (100, 400)}
+    alarms = {(law, count): false_alarms(law, count, options.studies) for law in LAWS for count in REPLICATIONS}
     text = as_markdown(options.studies, time.perf_counter() - start, breaks, alarms)
     print(text)
     if not options.no_write:

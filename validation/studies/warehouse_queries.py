@@ -146,16 +146,12 @@ def exact_numbers(connection: Any, query: str, answer: Any) -> Any:
     rows = connection.execute(text).fetchall()
     count = len(answer.names)
     if "age" in answer.names:
-        bins = " ".join(
-            f"WHEN age < {high} THEN '[{low}, {high})'" for low, high in ((18, 30), (30, 45), (45, 60))
-        )
+        bins = " ".join(f"WHEN age < {high} THEN '[{low}, {high})'" for low, high in ((18, 30), (30, 45), (45, 60)))
         edges = f"CASE {bins} ELSE '[60, 78]' END"
         text = text.replace("GROUP BY segment, age", f"GROUP BY segment, {edges}").replace(
             "GROUP BY age", f"GROUP BY {edges}"
         )
-        text = text.replace("SELECT segment, age", f"SELECT segment, {edges}").replace(
-            "SELECT age", f"SELECT {edges}"
-        )
+        text = text.replace("SELECT segment, age", f"SELECT segment, {edges}").replace("SELECT age", f"SELECT {edges}")
         rows = connection.execute(text).fetchall()
     exact = {tuple(row[:count]): [float(value or 0) for value in row[count:]] for row in rows}
     return np.array([exact.get(tuple(cell), [0.0] * (len(rows[0]) - count)) for cell in answer.cells])
@@ -187,9 +183,7 @@ def main() -> None:
     parser.add_argument("--rows", type=int, default=200_000)
     parser.add_argument("--no-write", action="store_true")
     options = parser.parse_args()
-    page = report(
-        ask(warehouse(options.rows)), options.rows, "python validation/studies/warehouse_queries.py"
-    )
+    page = report(ask(warehouse(options.rows)), options.rows, "python validation/studies/warehouse_queries.py")
     print(page, end="")
     if not options.no_write:
         RESULTS.write_text(page, encoding="utf-8")

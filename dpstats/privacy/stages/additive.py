@@ -145,9 +145,7 @@ class Stage:
     def __post_init__(self) -> None:
         check_counts(size=self.size, times=self.times)
         if self.size % self.times:
-            raise refuse(
-                "size", got=f"size={self.size} and times={self.times}", allowed="a multiple of times"
-            )
+            raise refuse("size", got=f"size={self.size} and times={self.times}", allowed="a multiple of times")
 
     @property
     def event(self) -> Event:
@@ -158,10 +156,7 @@ class Stage:
         if self.noise == "joint":
             return Pure(quotient_up(sensitivity, scale), neighbors=self.neighbors)
         return gaussian_event(
-            quotient_up(sensitivity, scale),
-            [(self.size // self.times, scale)],
-            self.concentrated,
-            self.neighbors,
+            quotient_up(sensitivity, scale), [(self.size // self.times, scale)], self.concentrated, self.neighbors
         )
 
     @property
@@ -329,8 +324,7 @@ class JointStage:
     def describe(self, n_candidates: int | None = None) -> str:
         """Return the lines of the stage in a printed plan."""
         lines = [
-            f"{block.name}: {describe_noise(block.size, self.noise, self.noise_scale(block))}"
-            for block in self.blocks
+            f"{block.name}: {describe_noise(block.size, self.noise, self.noise_scale(block))}" for block in self.blocks
         ]
         return f"{self.name}, together:\n    " + "\n    ".join(lines)
 
@@ -425,9 +419,7 @@ class Smooth:
         apart = Fraction(log_up(ratio)) if ratio > 1 else Fraction(0)
         if self.noise != "laplace":
             if self.levels[0] < LEAST_HEAVY:
-                raise DPStatsError(
-                    f"{self.noise} noise has levels below {LEAST_HEAVY:g} steps. This is a defect"
-                )
+                raise DPStatsError(f"{self.noise} noise has levels below {LEAST_HEAVY:g} steps. This is a defect")
             # Where a shift changes the density most, the scale has no effect, and the reverse. So the cost is not the
             # sum of both.
             power = (SMOOTH_LAWS[self.noise] + 1) // 2

@@ -15,15 +15,7 @@ from dpstats.errors import DPStatsError, attempt, refuse
 from dpstats.inference.discovered_counts import KeyNoise, NormalNoise, TwoSidedNoise
 from dpstats.privacy.events import Approximate, BoundedRange, Event, Gaussian, Pure
 from dpstats.privacy.guarantee import Neighbors, quotient_up, up
-from dpstats.privacy.stages.additive import (
-    Block,
-    JointStage,
-    Stage,
-    check_counts,
-    describe_noise,
-    log_up,
-    name_noise,
-)
+from dpstats.privacy.stages.additive import Block, JointStage, Stage, check_counts, describe_noise, log_up, name_noise
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,9 +70,7 @@ class Selection:
         # Several selections can share one draw of Gumbel noise only: it has the same distribution as repeated draws.
         if self.times not in (1, self.size) or (self.noise != "gumbel" and self.times != self.size):
             raise refuse(
-                "times",
-                given=self.times,
-                allowed=f"{self.size} (new noise for each selection), or 1 for Gumbel noise",
+                "times", given=self.times, allowed=f"{self.size} (new noise for each selection), or 1 for Gumbel noise"
             )
 
     @property
@@ -152,8 +142,7 @@ class Choice:
     part: str = field(default="", kw_only=True)
     per_key: bool = field(default=False, kw_only=True)
     words: str = field(
-        default="{size} of {candidates:,} points, exponential mechanism of scale {scale:.6g} in ranks",
-        kw_only=True,
+        default="{size} of {candidates:,} points, exponential mechanism of scale {scale:.6g} in ranks", kw_only=True
     )
 
     noise: ClassVar[str] = "exponential mechanism"
@@ -324,9 +313,7 @@ class Discovery:
 
     def __post_init__(self) -> None:
         if self.touched.noise != "gaussian" or self.touched.concentrated:
-            raise refuse(
-                "touched", allowed="have Gaussian noise on a lattice fine enough for its exact curve"
-            )
+            raise refuse("touched", allowed="have Gaussian noise on a lattice fine enough for its exact curve")
         if self.counts.size != self.keys or any(block.size % self.keys for block in self.blocks):
             raise refuse("touched", allowed="have a count, and other numbers, for each key of a row")
         if not 1 <= self.row_steps < self.threshold_steps:
@@ -416,11 +403,7 @@ class Discovery:
     def facts(self) -> dict[str, Any]:
         """Return the public facts of the stage, by name."""
         blocks = [
-            {
-                "name": b.name,
-                "size": self.width(b),
-                "noise_scale": np.asarray(self.touched.noise_scale(b)).tolist(),
-            }
+            {"name": b.name, "size": self.width(b), "noise_scale": np.asarray(self.touched.noise_scale(b)).tolist()}
             for b in self.blocks
         ]
         return {"name": self.name, "noise": self.noise, "threshold": self.threshold, "blocks": blocks}
@@ -428,12 +411,10 @@ class Discovery:
     def describe(self, n_candidates: int | None = None) -> str:
         """Return the lines of the stage in a printed plan."""
         lines = [
-            f"{b.name}: {describe_noise(self.width(b), self.noise, self.touched.noise_scale(b))}"
-            for b in self.blocks
+            f"{b.name}: {describe_noise(self.width(b), self.noise, self.touched.noise_scale(b))}" for b in self.blocks
         ]
-        return (
-            f"{self.name}, of each key whose noisy count reaches {self.threshold:.1f} rows:\n    "
-            + "\n    ".join(lines)
+        return f"{self.name}, of each key whose noisy count reaches {self.threshold:.1f} rows:\n    " + "\n    ".join(
+            lines
         )
 
     def compute_power(self, sizes: Any) -> NDArray[np.float64]:
@@ -509,10 +490,7 @@ class KeyCounts(Discovery):
     def epsilon(self) -> float:
         """The cost of all blocks at the rate below 0, and of a row at what the rate above 0 exceeds it by."""
         above, below = self.rates
-        return up(
-            Fraction(self.touched.sensitivity) / Fraction(self.touched.scale)
-            + self.row_steps * (above - below)
-        )
+        return up(Fraction(self.touched.sensitivity) / Fraction(self.touched.scale) + self.row_steps * (above - below))
 
     @property
     def event(self) -> Approximate:  # type: ignore[override]
@@ -536,9 +514,8 @@ class KeyCounts(Discovery):
             f"{b.name}: {describe_noise(self.width(b), self.noise, self.touched.noise_scale(b))}"
             for b in self.blocks[1:]
         ]
-        return (
-            f"{self.name}, of each key whose noisy count reaches {self.threshold:.1f} rows:\n    "
-            + "\n    ".join(lines)
+        return f"{self.name}, of each key whose noisy count reaches {self.threshold:.1f} rows:\n    " + "\n    ".join(
+            lines
         )
 
     @property

@@ -109,9 +109,7 @@ def _evaluate(node: ast.expr, column: Callable[[str], Span]) -> Span:
             equal = applied(ast.unparse(node), np.minimum, *(_evaluate(one, column) for one in both))
             equal = equal if isinstance(comparison, ast.Eq) else applied(ast.unparse(node), _negate, equal)
             return replace(equal, truth=True)
-        case ast.Compare(left=left, ops=[comparison], comparators=[right]) if (
-            type(comparison) in _COMPARISONS
-        ):
+        case ast.Compare(left=left, ops=[comparison], comparators=[right]) if type(comparison) in _COMPARISONS:
             function, arguments = _COMPARISONS[type(comparison)], [left, right]
         case ast.BinOp(left=base, op=ast.Pow(), right=ast.Constant(value=exponent)):
             power = check_integer("a power in formula", exponent, at_least=1, at_most=20)
@@ -326,9 +324,7 @@ def _check_pair(name: str, pair: Any, bounds: Mapping[Any, Any]) -> tuple[float,
 
 def _check_shares(name: str, shares: Mapping[Any, Any]) -> float:
     """Return the smallest of the declared fractions of the levels of a factor, or raise an error."""
-    found = [
-        check_real(f"{name}, share {place}", share, above=0) for place, share in enumerate(shares.values())
-    ]
+    found = [check_real(f"{name}, share {place}", share, above=0) for place, share in enumerate(shares.values())]
     if sum(found) > 1 + _ROUNDING:
         allowed = "have fractions of the rows that add up to at most 1"
         raise refuse(name, got=f"{sum(found):g}", allowed=allowed)
@@ -348,12 +344,7 @@ class DeclaredTable:
     """
 
     def __init__(
-        self,
-        declared: Declared,
-        data: Any,
-        codes: MissingCodes = NO_CODES,
-        drop: bool = False,
-        labels: bool = False,
+        self, declared: Declared, data: Any, codes: MissingCodes = NO_CODES, drop: bool = False, labels: bool = False
     ) -> None:
         self._declared, self._read, self._missing = declared, open_table(data)[1], codes
         self._drop, self._labels = drop, labels
@@ -428,17 +419,13 @@ def open_table(data: Any) -> tuple[Sequence[str], Callable[[str], Any]]:
         allowed = "a data frame in memory or a mapping of names to columns"
         remedy = "Read the file first, with pandas.read_csv(path)." if kind is str else "Collect it first."
         raise refuse_data("data", got=found, allowed=allowed, remedy=remedy)
-    if frame is None and any(
-        isinstance(column, str) or not hasattr(column, "__len__") for column in data.values()
-    ):
+    if frame is None and any(isinstance(column, str) or not hasattr(column, "__len__") for column in data.values()):
         # The keys may then be entries, and are not shown as names of columns.
         raise refuse_data("data", got="one to single entries", allowed="a mapping of names to columns")
 
     def read(name: str) -> Any:
         if name not in names:
-            raise refuse_data(
-                "data", got=show_names(names), allowed=f"have the column {show(name)} of the formula"
-            )
+            raise refuse_data("data", got=show_names(names), allowed=f"have the column {show(name)} of the formula")
         return data[name] if frame is None else frame.get_column(name).to_native()
 
     return names, read
@@ -534,10 +521,7 @@ def read_spline(text: str, call: ast.Call) -> Spline:
     degree = _public_number("degree", options["degree"], text) if "degree" in options else 3
     degree = check_integer(f"degree in {text}", degree, at_least=1, at_most=5)
     return Spline(
-        text,
-        tuple(
-            SplineColumn(f"{text}[{i}]", text, knots, degree, i) for i in range(1, len(knots) + degree + 1)
-        ),
+        text, tuple(SplineColumn(f"{text}[{i}]", text, knots, degree, i) for i in range(1, len(knots) + degree + 1))
     )
 
 

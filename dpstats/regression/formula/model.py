@@ -207,12 +207,7 @@ def read_response(factor: Any, declared: Declared) -> Number | None:
 
 def read_argument(tree: ast.expr) -> ast.expr:
     """Return the column or the condition that C() and I() enclose."""
-    while (
-        isinstance(tree, ast.Call)
-        and isinstance(tree.func, ast.Name)
-        and tree.func.id in ("C", "I")
-        and tree.args
-    ):
+    while isinstance(tree, ast.Call) and isinstance(tree.func, ast.Name) and tree.func.id in ("C", "I") and tree.args:
         tree = tree.args[0]
     return tree
 
@@ -275,9 +270,7 @@ class FormulaCells:
         missing: Any = False
         for name, levels in self.factors.items():
             tree = self._trees[name]
-            codes = (
-                table.codes(tree.id) if isinstance(tree, ast.Name) else evaluate(tree, table.number).values
-            )
+            codes = table.codes(tree.id) if isinstance(tree, ast.Name) else evaluate(tree, table.number).values
             missing = missing | np.isnan(codes)
             found = found * len(levels) + as_int64(np.where(np.isnan(codes), 0.0, codes))
         return np.where(missing, -1, found)
@@ -309,8 +302,7 @@ def find_cells(columns: Sequence[Column], declared: Declared, most: int) -> Form
         return None
     cells = dict(zip(factors, np.indices(sizes).reshape(len(sizes), -1), strict=True))
     values = [
-        np.all([cells[name] == code for name, code in own.items()], axis=0).astype(np.float64)
-        for own in codes.values()
+        np.all([cells[name] == code for name, code in own.items()], axis=0).astype(np.float64) for own in codes.values()
     ]
     is_factor = np.array([column.text in codes for column in columns])
     return FormulaCells(factors, np.stack(values, axis=1), is_factor, trees)
@@ -381,9 +373,7 @@ class Formula:
     @property
     def has_labels(self) -> bool:
         """Whether a column depends on labels, so that a row may have an undeclared one."""
-        sources = {
-            part.source for column in self._columns for part in column.parts if isinstance(part, Indicator)
-        }
+        sources = {part.source for column in self._columns for part in column.parts if isinstance(part, Indicator)}
         names = [tree.id for tree in map(_read_source, sources) if isinstance(tree, ast.Name)]
         return any(not is_truth(self._declared, name) for name in names)
 
@@ -442,19 +432,12 @@ class Formula:
         return find_cells(self._columns, self._declared, most)
 
     def split_rows(
-        self,
-        cells: FormulaCells,
-        data: Any,
-        codes: MissingCodes = NO_CODES,
-        drop: bool = False,
-        labels: bool = False,
+        self, cells: FormulaCells, data: Any, codes: MissingCodes = NO_CODES, drop: bool = False, labels: bool = False
     ) -> tuple[NDArray[np.float64], NDArray[np.float64] | None, NDArray[np.int64]]:
         """Return the columns of numbers of a private table, its response, and the code of the cell of each row."""
         table = DeclaredTable(self._declared, data, codes, drop, labels)
         y = None if self._response is None else self._response.of(table).values
-        numbers = [
-            column for column, factor in zip(self._columns, cells.is_factor, strict=True) if not factor
-        ]
+        numbers = [column for column, factor in zip(self._columns, cells.is_factor, strict=True) if not factor]
         return _matrix(numbers, table), y, cells.codes(table)
 
     def smallest_share(self, names: Iterable[str], default: float) -> float:
@@ -635,9 +618,7 @@ class FormulaRows(Source):
     (2, 1)
     """
 
-    def __init__(
-        self, formula: Formula, data: Any, cells: FormulaCells | None = None, labels: bool = False
-    ) -> None:
+    def __init__(self, formula: Formula, data: Any, cells: FormulaCells | None = None, labels: bool = False) -> None:
         self._formula, self._data, self._cells, self._labels = formula, data, cells, labels
         self.unit = unit_of(data)
         self.about = f"{formula.text}: {list(formula.names)}"
@@ -675,9 +656,7 @@ class FormulaRows(Source):
                 )
             beside = {"groups": groups}
         beside |= {
-            part.role: part.read(
-                response if part.name is None else named(part.name), schema.missing, schema.codes
-            )
+            part.role: part.read(response if part.name is None else named(part.name), schema.missing, schema.codes)
             for part in schema.beside
         }
         return Table(X, **beside)

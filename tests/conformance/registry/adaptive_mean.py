@@ -119,20 +119,13 @@ class HeavySquares(AdaptiveMean):
 def _louder(stage: Any, name: str, factor: float) -> Any:
     """Return a joint stage with one block at a larger weight than its sensitivity counts."""
     blocks = [
-        replace(block, unit_steps=block.unit_steps / factor) if block.name == name else block
-        for block in stage.blocks
+        replace(block, unit_steps=block.unit_steps / factor) if block.name == name else block for block in stage.blocks
     ]
     return replace(stage, blocks=tuple(blocks))
 
 
 def _entry(
-    name: str,
-    estimator: AdaptiveMean,
-    *,
-    power: float,
-    bugs: tuple[PlantedBug, ...] = (),
-    n: int = 8,
-    d: int = 2,
+    name: str, estimator: AdaptiveMean, *, power: float, bugs: tuple[PlantedBug, ...] = (), n: int = 8, d: int = 2
 ) -> Entry:
     X, Y = _neighbors(d, n)
     plan = estimator.plan(*X.shape)
@@ -141,9 +134,7 @@ def _entry(
     def integers(data: Dataset) -> list[Any]:
         # Any center that earlier releases could have led to.
         scale = 0.37 if plan.follows else 1.0
-        return [
-            estimator._steps(Table(data), plan, t, center, "error", scale) for t in range(len(plan.stages))
-        ]
+        return [estimator._steps(Table(data), plan, t, center, "error", scale) for t in range(len(plan.stages))]
 
     def pairs() -> Iterator[tuple[np.ndarray, np.ndarray]]:
         yield from _pairs(d)()
@@ -185,9 +176,7 @@ def _inside_or_out(n: int, d: int = 2) -> tuple[np.ndarray, np.ndarray]:
     return X, Y
 
 
-def _bug(
-    name: str, estimator: AdaptiveMean, n: int = 8, trials: int = 20_000, pair: Any = None
-) -> PlantedBug:
+def _bug(name: str, estimator: AdaptiveMean, n: int = 8, trials: int = 20_000, pair: Any = None) -> PlantedBug:
     return PlantedBug(
         name,
         core(estimator, estimates),

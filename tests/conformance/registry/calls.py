@@ -134,10 +134,7 @@ CALLS: dict[type, MechanismCall] = {
     LaplaceMechanism: _additive(LaplaceMechanism, 1.0),
     GaussianMechanism: _additive(GaussianMechanism, 1.0, 1e-3),
     RandomizedResponse: MechanismCall(
-        lambda **kw: RandomizedResponse(1.0, 5, **kw),
-        "randomize",
-        lambda n, rng: rng.integers(5, size=n),
-        _answers,
+        lambda **kw: RandomizedResponse(1.0, 5, **kw), "randomize", lambda n, rng: rng.integers(5, size=n), _answers
     ),
     Histogram: MechanismCall(
         lambda **kw: Histogram(["a", "b"], 1.0, unknown="error", **kw),

@@ -70,9 +70,7 @@ def pairs_of_rows(estimator: Any, d: int, *, beside: tuple[Pair, ...] = ()) -> C
         # Where squares alone differ most: between two axes of a ball, else between the center and a corner.
         axes = np.eye(d)
         yield (
-            placed(estimator, axes[0], axes[-1])
-            if _in_ball(estimator) and d > 1
-            else placed(estimator, 0 * one, one)
+            placed(estimator, axes[0], axes[-1]) if _in_ball(estimator) and d > 1 else placed(estimator, 0 * one, one)
         )
         yield from beside
         rng = np.random.default_rng(0)
@@ -164,9 +162,7 @@ def each_as_if_alone(kind: type) -> type:
             )
             alone = plan.lattice.sensitivity("l1" if stage.noise == "laplace" else "l2")
             scale = stage.scale * alone / stage.sensitivity
-            return replace(
-                plan, stages=(replace(stage, blocks=blocks, sensitivity=float(alone), scale=scale),)
-            )
+            return replace(plan, stages=(replace(stage, blocks=blocks, sensitivity=float(alone), scale=scale),))
 
     return EachAlone
 
@@ -380,18 +376,11 @@ def _with_squares() -> Iterator[Entry]:
         bugs=(
             bug("half the noise", HALF_NOISE(**box), near),
             bug("clip skipped", CLIP_SKIPPED(**box), placed(ClippedMean(**box), [5.0], [-5.0])),
-            bug(
-                "squares of weight 1.8",
-                in_other_units(ClippedMean, squares=1 / 1.8)(**box),
-                near,
-                trials=2_000_000,
-            ),
+            bug("squares of weight 1.8", in_other_units(ClippedMean, squares=1 / 1.8)(**box), near, trials=2_000_000),
             bug("each block as if alone", each_as_if_alone(ClippedMean)(**box), near, trials=200_000),
         ),
         understated=(
-            understated(
-                "squares of weight 1.8", in_other_units(ClippedMean, squares=1 / 1.8)(**box), one_to_all
-            ),
+            understated("squares of weight 1.8", in_other_units(ClippedMean, squares=1 / 1.8)(**box), one_to_all),
             understated("8 bits without room for rounding", Unrounded(**box), one_to_all),
         ),
     )
@@ -408,9 +397,7 @@ def _with_squares() -> Iterator[Entry]:
             bug("each block as if alone", each_as_if_alone(ClippedMean)(**laplace), middle, trials=200_000),
         ),
         understated=(
-            understated(
-                "squares of weight .6", in_other_units(ClippedMean, squares=1 / 0.6)(**laplace), one_to_all
-            ),
+            understated("squares of weight .6", in_other_units(ClippedMean, squares=1 / 0.6)(**laplace), one_to_all),
         ),
     )
     columns = {"clip": [2.0, 0.5], "center": [1.0, -3.0], **VISIBLE}
@@ -424,9 +411,7 @@ def _with_squares() -> Iterator[Entry]:
         )
     hard = {"bounds": [[0.0, 1.0], [18.0, 90.0]], "bounds_are": "hard", **VISIBLE}
     yield _mean_entry("clipped mean, hard bounds", ClippedMean(**hard), 2, power=0.5)
-    yield _mean_entry(
-        "clipped mean, missing entries at the center", ClippedMean(missing="center", **box), 2, power=0.5
-    )
+    yield _mean_entry("clipped mean, missing entries at the center", ClippedMean(missing="center", **box), 2, power=0.5)
     yield _mean_entry(
         "clipped mean, textbook noise where it is private",
         ClippedMean(clip=1.0, epsilon=2.0, delta=0.1, calibration="textbook"),
@@ -448,12 +433,7 @@ def _with_squares() -> Iterator[Entry]:
         ),
         understated=(understated("squares of weight 1", heavy, lambda: iter([tilted])),),
     )
-    yield _mean_entry(
-        "clipped mean and its spread, l2, one column",
-        ClippedMean(**ball),
-        1,
-        power=0.5,
-    )
+    yield _mean_entry("clipped mean and its spread, l2, one column", ClippedMean(**ball), 1, power=0.5)
     pure = {"clip": 2.0, "clip_norm": "l2", "std_share": 0.5, "epsilon": 2.0}
     yield _mean_entry(
         "clipped mean and its spread, l2, Laplace",
@@ -472,10 +452,7 @@ def _with_squares() -> Iterator[Entry]:
     )
 
 
-BALL_PAIR = (
-    (math.cos(math.pi / 12), math.sin(math.pi / 12)),
-    (-math.sin(math.pi / 12), -math.cos(math.pi / 12)),
-)
+BALL_PAIR = ((math.cos(math.pi / 12), math.sin(math.pi / 12)), (-math.sin(math.pi / 12), -math.cos(math.pi / 12)))
 """Rows of a disc that squares of weight 1 take furthest apart: docs/proofs/free-squares.md."""
 
 
@@ -493,20 +470,11 @@ def _with_counts() -> Iterator[Entry]:
             power=0.3,
             bugs=(bug("a count that is not charged", alone, pair, trials=200_000),),
             understated=(
-                understated(
-                    "a count that is not charged", CountNotCharged(**box), lambda pair=pair: iter([pair])
-                ),
+                understated("a count that is not charged", CountNotCharged(**box), lambda pair=pair: iter([pair])),
             ),
         )
     columns = {"clip": [2.0, 0.5], "noise": "isotropic", "std": None, "clipped_share": True, **VISIBLE}
-    yield _mean_entry(
-        "clipped mean and the share outside, isotropic noise", ClippedMean(**columns), 2, power=0.5
-    )
+    yield _mean_entry("clipped mean and the share outside, isotropic noise", ClippedMean(**columns), 2, power=0.5)
     for law, options, spread in (("Gaussian", VISIBLE, "private"), ("Laplace", {"epsilon": 1.0}, None)):
         ball = {"clip": 2.0, "clip_norm": "l2", "clipped_share": True, "std": spread, **options}
-        yield _mean_entry(
-            f"clipped mean and the share outside, l2, {law}",
-            ClippedMean(**ball),
-            2,
-            power=0.3,
-        )
+        yield _mean_entry(f"clipped mean and the share outside, l2, {law}", ClippedMean(**ball), 2, power=0.3)

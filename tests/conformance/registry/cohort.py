@@ -20,11 +20,7 @@ from dpstats.release.session import Session
 from registry.entry import Dataset, Draw, Entry, PlantedBug, Traits, Understated, columns
 
 NAMES = ["arm", "x", "sex", "days"]
-DECLARED = {
-    "x": {"mean": (-1.0, 1.0)},
-    "sex": {"levels": (0.0, 1.0)},
-    "days": {"median": (0.0, 100.0), "step": 1.0},
-}
+DECLARED = {"x": {"mean": (-1.0, 1.0)}, "sex": {"levels": (0.0, 1.0)}, "days": {"median": (0.0, 100.0), "step": 1.0}}
 GIVEN: dict[str, Any] = {"groups": (0.0, 1.0), "by": "arm", "columns": DECLARED, "epsilon": 4.0}
 NOBODY = 9.0
 """A label that is not declared."""
@@ -130,12 +126,8 @@ def entries() -> Iterator[Entry]:
         power=0.05,
         public=public,
         bugs=(
-            PlantedBug(
-                "the arms as they are", core(ArmsAsTheyAre(**GIVEN)), data, neighbor, 4.0, 0.0, 20_000
-            ),
-            PlantedBug(
-                "the arms again, for free", core(OneNoiseForAll(**GIVEN)), data, neighbor, 4.0, 0.0, 20_000
-            ),
+            PlantedBug("the arms as they are", core(ArmsAsTheyAre(**GIVEN)), data, neighbor, 4.0, 0.0, 20_000),
+            PlantedBug("the arms again, for free", core(OneNoiseForAll(**GIVEN)), data, neighbor, 4.0, 0.0, 20_000),
         ),
         understated=(Understated("one of two arms", half, lambda data: integers(one)(data)[:1], pairs),),
         no_estimator="its rows have named columns, and the nets of rows give arrays",

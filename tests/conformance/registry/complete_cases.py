@@ -10,17 +10,7 @@ import numpy as np
 from dpstats.means import CompleteCases
 from dpstats.means.estimator import ROWS
 from dpstats.mechanisms.histogram import count_steps
-from registry.entry import (
-    Entry,
-    PlantedBug,
-    Traits,
-    Understated,
-    core,
-    exact_integers,
-    fitted,
-    having,
-    less_noise,
-)
+from registry.entry import Entry, PlantedBug, Traits, Understated, core, exact_integers, fitted, having, less_noise
 
 PRESENT = np.array([[0.0, 1.0], [2.0, 3.0], [4.0, 5.0]])
 GONE = np.array([[0.0, np.nan], [2.0, 3.0], [4.0, 5.0]])

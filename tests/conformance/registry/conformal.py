@@ -135,18 +135,11 @@ class HalfNoiseOfSets(PrivateConformalClassifier):
         return less_noise(super().plan(n_samples, n_features))
 
 
-ONE: dict[str, Any] = {
-    "score_bounds": (1.0, 100.0),
-    "training": "public",
-    "alpha": 0.4,
-    "n_points": 32,
-    "epsilon": 1.0,
-}
+ONE: dict[str, Any] = {"score_bounds": (1.0, 100.0), "training": "public", "alpha": 0.4, "n_points": 32, "epsilon": 1.0}
 # Few rows have a rank at these.
 MILD = {"alpha": 0.5, "epsilon": 20.0}
 TRAITS = Traits(
-    rows=from_numbers,
-    excused={"estimates": "an interval is of one new row, and no parameter is estimated"},
+    rows=from_numbers, excused={"estimates": "an interval is of one new row, and no parameter is estimated"}
 )
 
 
@@ -206,14 +199,7 @@ def entries() -> Iterator[Entry]:
         power=0.3,
         public=public(classes),
         bugs=(
-            PlantedBug(
-                "one range counted as 1",
-                core(HalfNoiseOfSets(TwoClasses(), **sets)),
-                *moved,
-                1.0,
-                0.0,
-                40_000,
-            ),
+            PlantedBug("one range counted as 1", core(HalfNoiseOfSets(TwoClasses(), **sets)), *moved, 1.0, 0.0, 40_000),
         ),
         estimator=PrivateConformalClassifier(TwoClasses(), **{**sets, **MILD}),
     )
@@ -248,11 +234,7 @@ def entries() -> Iterator[Entry]:
         power=0.1,
         public=public(grouped),
         stages=(plan.stages[0],),
-        bugs=(
-            PlantedBug(
-                "sizes as they are", core(SizesAsTheyAre(RowMean(), **options)), crowd, crossing, 4.0, 0.0
-            ),
-        ),
+        bugs=(PlantedBug("sizes as they are", core(SizesAsTheyAre(RowMean(), **options)), crowd, crossing, 4.0, 0.0),),
         understated=(
             Understated(
                 "one of two counts",

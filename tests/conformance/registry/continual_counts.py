@@ -23,10 +23,7 @@ def _given(made: Any, rows: Dataset) -> np.ndarray:
     """Return the counts of every step, or the counts and sums."""
     if isinstance(made, ContinualMeans):
         return np.array(
-            [
-                made._sum_values([v for at, v in filter(None, rows) if at == step])
-                for step in range(made.horizon)
-            ]
+            [made._sum_values([v for at, v in filter(None, rows) if at == step]) for step in range(made.horizon)]
         )
     counts = np.zeros((made.horizon, max(len(made.categories), 1)), dtype=np.int64)
     for row in rows:
@@ -86,9 +83,7 @@ def _released(build: Build) -> Callable[[Dataset, Any], tuple[Plan, np.ndarray]]
     def public(rows: Dataset, budget: Any) -> tuple[Plan, np.ndarray]:
         made = build(budget=budget)
         if isinstance(made, ContinualMeans):
-            made.update_many(
-                [[v for at, v in filter(None, rows) if at == step] for step in range(made.horizon)]
-            )
+            made.update_many([[v for at, v in filter(None, rows) if at == step] for step in range(made.horizon)])
         else:
             counts = _given(made, rows)
             made.update_many(counts if made.categories else counts[:, 0])
@@ -133,9 +128,7 @@ def entries() -> Iterator[Entry]:
             public=_released(build),
             method="update_many",
             bugs=bugs if name == "one counter" else (),
-            understated=(
-                Understated("a row moves one number", replace(plan, stages=(one_step,)), integers, pairs),
-            ),
+            understated=(Understated("a row moves one number", replace(plan, stages=(one_step,)), integers, pairs),),
         )
     for name, neighbors, pair in (
         ("a row added", added, (((0, 9.0), (2, 0.0)), ((2, 0.0),))),
@@ -166,7 +159,5 @@ def entries() -> Iterator[Entry]:
             public=_released(build),
             method="update_many",
             bugs=bugs if neighbors is added else (),
-            understated=(
-                Understated("values move nothing", replace(plan, stages=(counted,)), integers, pairs),
-            ),
+            understated=(Understated("values move nothing", replace(plan, stages=(counted,)), integers, pairs),),
         )

@@ -69,9 +69,7 @@ def likelihood(estimator: Any, pair: Pair) -> Draw:
         with Session.simulated(plan, rng, size) as session:
             released = session.add(STAGE, estimator._read(Table(data), plan)[STAGE], units=False)
             for vector in vectors(stage):
-                a, b = (
-                    (released[vector.name] - steps[vector.name]) / vector.scale for steps in (first, second)
-                )
+                a, b = ((released[vector.name] - steps[vector.name]) / vector.scale for steps in (first, second))
                 apart = np.abs(b) - np.abs(a) if stage.noise == "laplace" else (b**2 - a**2) / 2
                 total += apart.sum(axis=1)
         return total[:, None]
@@ -211,10 +209,7 @@ def _entry(
 
 def entries() -> Iterator[Entry]:
     far = with_row([5.0, 5.0]), with_row([-5.0, 5.0])
-    bugs = (
-        _bug("half the noise", HalfNoise(**OPTIONS), signs(2)),
-        _bug("no clip", NoClip(**OPTIONS), far),
-    )
+    bugs = (_bug("half the noise", HalfNoise(**OPTIONS), signs(2)), _bug("no clip", NoClip(**OPTIONS), far))
     yield _entry("covariance", 2, attained=0.95, bugs=bugs)
     bugs = (
         _bug("a quarter of the noise", QuarterNoise(**PURE), signs(2)),

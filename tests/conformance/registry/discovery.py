@@ -49,10 +49,7 @@ def of_all_keys(estimator: Any, plan: Plan, data: Dataset) -> dict[str, np.ndarr
     own, stage = totals_of(estimator, plan, data), stage_of(plan)
     return {
         block.name: np.concatenate(
-            [
-                own[key][block.name] if key in own else np.zeros(stage.width(block), dtype=np.int64)
-                for key in KEYS
-            ]
+            [own[key][block.name] if key in own else np.zeros(stage.width(block), dtype=np.int64) for key in KEYS]
         )
         for block in stage.blocks
     }
@@ -65,9 +62,7 @@ def widened(stage: Discovery) -> Any:
     return replace(stage.touched, blocks=blocks)
 
 
-def log_likelihood(
-    stage: Discovery, key: dict[str, np.ndarray] | None, released: Any, place: int
-) -> np.ndarray:
+def log_likelihood(stage: Discovery, key: dict[str, np.ndarray] | None, released: Any, place: int) -> np.ndarray:
     """Return the logarithm of the density of what was released of a key, up to a constant of the key's noise."""
     counts = released[stage.counts.name][:, place, 0]
     found = np.isfinite(counts)
@@ -87,9 +82,7 @@ def log_likelihood(
     return np.where(found, total, hidden)
 
 
-def laplace_log_likelihood(
-    stage: KeyCounts, key: dict[str, np.ndarray], released: Any, place: int
-) -> np.ndarray:
+def laplace_log_likelihood(stage: KeyCounts, key: dict[str, np.ndarray], released: Any, place: int) -> np.ndarray:
     """Return the same under Laplace noise, where the noise of a count has a tail on either side."""
     above, below = map(float, stage.rates)
     counts, mass = released[stage.counts.name][:, place, 0], stage.count_noise.mass
@@ -134,9 +127,7 @@ class HalfNoise(GroupMeans):
     def plan(self, n_samples: int, n_features: int) -> Any:
         plan = super().plan(n_samples, n_features)
         stage = stage_of(plan)
-        return replace(
-            plan, stages=(replace(stage, touched=replace(stage.touched, scale=stage.touched.scale / 2)),)
-        )
+        return replace(plan, stages=(replace(stage, touched=replace(stage.touched, scale=stage.touched.scale / 2)),))
 
 
 class LowThreshold(GroupMeans):
@@ -157,8 +148,7 @@ class SharesUnpaid(GroupMeans):
         stage = stage_of(plan)
         first, *others = stage.blocks
         touched = replace(
-            stage.touched,
-            blocks=(first, *(replace(each, unit_steps=each.unit_steps / 2) for each in others)),
+            stage.touched, blocks=(first, *(replace(each, unit_steps=each.unit_steps / 2) for each in others))
         )
         return replace(plan, stages=(replace(stage, touched=touched),))
 
@@ -169,9 +159,7 @@ class OnlyTheColumns(GroupMeans):
     def plan(self, n_samples: int, n_features: int) -> Any:
         plan = super().plan(n_samples, n_features)
         stage = stage_of(plan)
-        touched = replace(
-            stage.touched, sensitivity=stage.touched.sensitivity / 1.2, scale=stage.touched.scale / 1.2
-        )
+        touched = replace(stage.touched, sensitivity=stage.touched.sensitivity / 1.2, scale=stage.touched.scale / 1.2)
         return replace(plan, stages=(replace(stage, touched=touched),))
 
 

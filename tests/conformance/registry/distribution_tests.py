@@ -92,11 +92,7 @@ def _entry(
         public=public(estimator),
         unattained={} if attains == 1 else {DIFFERENCE: attains},
         unattained_reason="" if attains == 1 else "the root mean square is bounded by the largest change",
-        bugs=(
-            PlantedBug(
-                "a third of the noise", core(claiming(kind, 1 / 3, **options)), *pair, 1.0, 0.0, 100_000
-            ),
-        ),
+        bugs=(PlantedBug("a third of the noise", core(claiming(kind, 1 / 3, **options)), *pair, 1.0, 0.0, 100_000),),
         understated=(Understated(what, bug.plan(*pair[0].shape), integers(bug, plan), pairs),),
         estimator=estimator,
     )
@@ -134,18 +130,10 @@ def by_small_datasets(entry: Entry) -> Entry:
 
 
 @having(
-    {
-        KolmogorovSmirnovTest: Traits(additive=False, rows=two_samples),
-        GoodnessOfFitTest: Traits(additive=False),
-    },
+    {KolmogorovSmirnovTest: Traits(additive=False, rows=two_samples), GoodnessOfFitTest: Traits(additive=False)},
     {
         name: {"not_replayed": "labels and values are in one number"}
-        for name in (
-            "Kolmogorov-Smirnov",
-            "Kuiper",
-            "Cramer-von Mises",
-            "Kolmogorov-Smirnov, released sizes",
-        )
+        for name in ("Kolmogorov-Smirnov", "Kuiper", "Cramer-von Mises", "Kolmogorov-Smirnov, released sizes")
     },
 )
 def entries() -> Iterator[Entry]:

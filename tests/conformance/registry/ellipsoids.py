@@ -123,8 +123,7 @@ def core_of(estimator: Any, view: Any = columns) -> Draw:
 def with_stages(plan: Any, factor: float) -> Any:
     """Return a plan that states less movement, with as much less noise."""
     stages = tuple(
-        replace(stage, sensitivity=stage.sensitivity * factor, scale=stage.scale * factor)
-        for stage in plan.stages
+        replace(stage, sensitivity=stage.sensitivity * factor, scale=stage.scale * factor) for stage in plan.stages
     )
     return replace(plan, stages=stages)
 

@@ -266,9 +266,7 @@ def core(estimator: Any, view: Callable[[Any, Any], np.ndarray] | None = None) -
 def columns(plan: Plan, released: Any) -> np.ndarray:
     """Return all that was released in many draws, one column a number; a selection in increasing order."""
     found = [
-        np.sort(released[stage.name], axis=-1)
-        if isinstance(stage, Selection)
-        else joined(stage, released[stage.name])
+        np.sort(released[stage.name], axis=-1) if isinstance(stage, Selection) else joined(stage, released[stage.name])
         for stage in plan.stages
         if stage.name in released
     ]
@@ -290,9 +288,7 @@ def exact_integers(estimator: Any, plan: Plan) -> Callable[[Dataset], list[Steps
     return integers
 
 
-def fitted(
-    estimator: Any, numbers: Callable[[Any], Any]
-) -> Callable[[Dataset, Any], tuple[Plan, np.ndarray]]:
+def fitted(estimator: Any, numbers: Callable[[Any], Any]) -> Callable[[Dataset, Any], tuple[Plan, np.ndarray]]:
     """Return the public call of an estimator: a fit with exact noise, and some numbers of it."""
 
     params = {**estimator.get_params(), "random_state": None}

@@ -62,11 +62,7 @@ class Rigged(SimulatedNoise):
 
     def integers(self, below: int, size: Any) -> Any:
         # Signs are 2 times a bit, less 1.
-        return (
-            super().integers(below, size)
-            if self.rows is None
-            else np.broadcast_to((self.rows + 1) // 2, size)
-        )
+        return super().integers(below, size) if self.rows is None else np.broadcast_to((self.rows + 1) // 2, size)
 
 
 def _plan_of(constants: FilteringConstants, n: int, d: int) -> Any:
@@ -99,9 +95,7 @@ def _runs(
 
 def _one_row(n: int, d: int) -> Pair:
     """Return equal rows, and the same with one row reversed: lines 2 and 4 move as far as they can."""
-    return np.ones((n, d), dtype=int), np.vstack(
-        [-np.ones((1, d), dtype=int), np.ones((n - 1, d), dtype=int)]
-    )
+    return np.ones((n, d), dtype=int), np.vstack([-np.ones((1, d), dtype=int), np.ones((n - 1, d), dtype=int)])
 
 
 # --- the whole release ---
@@ -223,9 +217,7 @@ def _early_entry() -> Entry:
 # --- line 13 ---
 
 
-def _scaled_down(
-    n: int, d: int, *, kept: int, margin: int, filtered: int, largest: int
-) -> FilteringConstants:
+def _scaled_down(n: int, d: int, *, kept: int, margin: int, filtered: int, largest: int) -> FilteringConstants:
     """Return smaller constants for which line 13 is e-private, e = 1, given the releases of lines 2 to 6.
 
     The lemma of the proof page with any numbers. Good: all |S_i| <= largest; at most ``filtered`` rows go; and
@@ -322,10 +314,7 @@ def _last_entry(
         unattained_reason="the lemma adds up the worst that rows which go, noise and the row itself can do",
         bugs=(
             PlantedBug("an eighth of the noise", core(scale / 8), X, Y, 1.0, 0.0, trials=5000),
-            *(
-                PlantedBug("T(X) for T(X^)", core(scale, True), (X, fresh[0]), (Y, fresh[0]), 1.0, 0.0)
-                for X, Y in raw
-            ),
+            *(PlantedBug("T(X) for T(X^)", core(scale, True), (X, fresh[0]), (Y, fresh[0]), 1.0, 0.0) for X, Y in raw),
         ),
         estimator=FilteringTest(random_state=0, **FAST),
         most_trials=200_000,

@@ -14,13 +14,7 @@ from registry.entry import Dataset, Draw, Entry, PlantedBug, Understated, column
 from registry.groups import grouped, public
 
 GROUPS = (0.0, 1.0)
-ONE: dict[str, Any] = {
-    "groups": GROUPS,
-    "bounds": (0, 100),
-    "step": 1.0,
-    "epsilon": 4.0,
-    "confidence_level": None,
-}
+ONE: dict[str, Any] = {"groups": GROUPS, "bounds": (0, 100), "step": 1.0, "epsilon": 4.0, "confidence_level": None}
 
 Pair = tuple[Dataset, Dataset]
 

@@ -63,9 +63,7 @@ def likelihood(estimator: Any, reader: Reader, pair: Pair) -> Draw:
         with Session.simulated(plan, rng, size) as session:
             released = session.add(stage.name, read(estimator, plan, reader, data), units=False)
             for vector in vectors(stage):
-                a, b = (
-                    (released[vector.name] - steps[vector.name]) / vector.scale for steps in (first, second)
-                )
+                a, b = ((released[vector.name] - steps[vector.name]) / vector.scale for steps in (first, second))
                 apart = np.abs(b) - np.abs(a) if stage.noise == "laplace" else (b**2 - a**2) / 2
                 total += apart.sum(axis=1)
         return total[:, None]
@@ -128,9 +126,7 @@ def restated(plan: Any, sensitivity: float, **units: float) -> Any:
     """Return a plan that states another movement, and has the noise for it; blocks in other units."""
     (stage,) = plan.stages
     scale = stage.scale * sensitivity / stage.sensitivity
-    blocks = tuple(
-        replace(block, unit_steps=units.get(block.name, block.unit_steps)) for block in stage.blocks
-    )
+    blocks = tuple(replace(block, unit_steps=units.get(block.name, block.unit_steps)) for block in stage.blocks)
     return replace(plan, stages=(replace(stage, blocks=blocks, sensitivity=sensitivity, scale=scale),))
 
 
@@ -150,9 +146,7 @@ class CountsForFree(GroupMeans):
     def plan(self, n_samples: int, n_features: int) -> Any:
         plan = super().plan(n_samples, n_features)
         (stage,) = plan.stages
-        unit = 1 / math.sqrt(
-            2 * n_features
-        )  # their own worst pair: two counts by one, as far as the sums' own 2 K
+        unit = 1 / math.sqrt(2 * n_features)  # their own worst pair: two counts by one, as far as the sums' own 2 K
         return restated(plan, stage.sensitivity, **{totals.COUNTS: unit})
 
 
@@ -299,8 +293,7 @@ def _of_groups() -> Iterator[Entry]:
         pairs=pairs,
         numbers=lambda made: made.means_,
         bugs=tuple(
-            _bug(kind(**GAUSSIAN), name, pair, trials=trials)
-            for name, kind, pair, trials in [*shared, *normal]
+            _bug(kind(**GAUSSIAN), name, pair, trials=trials) for name, kind, pair, trials in [*shared, *normal]
         ),
         understated=tuple(
             _understated(name, kind(**GAUSSIAN), pairs)
@@ -467,9 +460,7 @@ def _of_persons() -> Iterator[Entry]:
             _bug(PartsNotReduced(**PURE_UNITS), "squares beside whole parts", opposite(), of_units, 200_000),
         ),
         understated=(
-            _understated(
-                "parts that exceed the rows", PartsNotReduced(**PURE_UNITS), pairs_of_units, of_units
-            ),
+            _understated("parts that exceed the rows", PartsNotReduced(**PURE_UNITS), pairs_of_units, of_units),
         ),
     )
 

@@ -33,20 +33,7 @@ def _count_pairs(categories: int, neighbors: Neighbors) -> Callable[[], Iterator
 
 
 # Rows that numpy gives one type where they meet in a list: text, floats, objects, or a table.
-MIXED = [
-    1,
-    True,
-    "x",
-    "refused",
-    2**53 + 1,
-    0.5,
-    2**63 + 1,
-    b"a",
-    None,
-    [1],
-    [1, 2],
-    np.datetime64("2020", "ns"),
-]
+MIXED = [1, True, "x", "refused", 2**53 + 1, 0.5, 2**63 + 1, b"a", None, [1], [1, 2], np.datetime64("2020", "ns")]
 DECLARED = [1, 2, "refused", 2**53 + 1, 0.5, b"a", np.datetime64("2020-01-01")]
 
 
@@ -69,9 +56,7 @@ def _one_type(rows: Dataset) -> Dataset:
     return np.asarray(rows).tolist()
 
 
-def _counts(
-    build: Callable[..., Histogram], rows_of: Callable[[Dataset], Any] = tuple, noise: float = 1.0
-) -> Draw:
+def _counts(build: Callable[..., Histogram], rows_of: Callable[[Dataset], Any] = tuple, noise: float = 1.0) -> Draw:
     """Return the batched core of a release of counts; ``noise`` multiplies it."""
 
     def draw(rows: Dataset, rng: np.random.Generator, size: int) -> np.ndarray:
@@ -97,12 +82,7 @@ def _mixed_entries() -> Iterator[Entry]:
         build = partial(Histogram, DECLARED, 1.0, neighbors=neighbors, unknown="drop")
         histogram, replace_one = build(), neighbors is Neighbors.REPLACE_ONE
         bug = PlantedBug(
-            "one type for all rows",
-            _counts(build, _one_type),
-            [2**53 + 1] * 20,
-            [2**53 + 1] * 19 + [0.5],
-            1.0,
-            0.0,
+            "one type for all rows", _counts(build, _one_type), [2**53 + 1] * 20, [2**53 + 1] * 19 + [0.5], 1.0, 0.0
         )
         yield Entry(
             name=f"histogram of lists of mixed types, {neighbors.name}",
@@ -198,9 +178,7 @@ def _found_entry(neighbors: Neighbors) -> Entry:
         stages=(wide,),
         bugs=(PlantedBug("a quarter of the noise", _found(build, 0.25), *pair, 3.0, 1e-2),),
         understated=(
-            Understated(
-                "half a row" if added else "one key per row", replace(plan, stages=(less,)), _all_keys, pairs
-            ),
+            Understated("half a row" if added else "one key per row", replace(plan, stages=(less,)), _all_keys, pairs),
         ),
     )
 

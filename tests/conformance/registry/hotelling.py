@@ -77,12 +77,7 @@ class HalfRadius(HotellingTest):
 
 
 def _entry(
-    name: str,
-    options: dict[str, Any],
-    pair: Pair,
-    bugs: dict[str, type],
-    small: dict[str, type],
-    power: float,
+    name: str, options: dict[str, Any], pair: Pair, bugs: dict[str, type], small: dict[str, type], power: float
 ) -> Entry:
     estimator = HotellingTest(**options)
     plan = estimator.plan(*pair[0].shape)
@@ -142,10 +137,7 @@ def entries() -> Iterator[Entry]:
             "every stage in full": EveryStageInFull,
             "a center that is not released": PrivateCenter,
         },
-        {
-            "the constant 1 in place of the root of 2": OneForRootTwo,
-            "an entry above the diagonal once": TriangleForAll,
-        },
+        {"the constant 1 in place of the root of 2": OneForRootTwo, "an entry above the diagonal once": TriangleForAll},
         0.4,
     )
     yield _components()

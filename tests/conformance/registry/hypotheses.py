@@ -75,9 +75,7 @@ def _choice(name: str, made: Any, pair: tuple[Dataset, Dataset], power: float) -
         bugs=(
             PlantedBug("half the noise", _chosen(made, pair, 0.5), *pair, made.epsilon, 0.0),
             # The scores are in rows, the sensitivity is that of shares: n times too little noise.
-            PlantedBug(
-                "sensitivity of a share for counts", _chosen(made, pair, 1 / n), *pair, made.epsilon, 0.0
-            ),
+            PlantedBug("sensitivity of a share for counts", _chosen(made, pair, 1 / n), *pair, made.epsilon, 0.0),
         ),
         estimator=made,
     )
@@ -125,10 +123,7 @@ class ChoicesForgotten(IterativeConstruction):
 
     def plan(self, n_samples: int, n_features: int | None = None) -> Any:
         plan = super().plan(n_samples, n_features)
-        quiet = [
-            replace(s, scale_steps=s.scale_steps / 100) if s.name.startswith("worst") else s
-            for s in plan.stages
-        ]
+        quiet = [replace(s, scale_steps=s.scale_steps / 100) if s.name.startswith("worst") else s for s in plan.stages]
         return replace(plan, stages=tuple(quiet))
 
 
@@ -287,10 +282,7 @@ def _many(made: OnlineMultiplicativeWeights, kind: type[Stream]) -> Draw:
 
 
 def _online(
-    name: str,
-    options: dict[str, Any],
-    bugs: Callable[[OnlineMultiplicativeWeights], dict[str, Draw]],
-    power: float,
+    name: str, options: dict[str, Any], bugs: Callable[[OnlineMultiplicativeWeights], dict[str, Draw]], power: float
 ) -> Entry:
     made = OnlineMultiplicativeWeights(n_queries=1000, **options)
     claim = made.epsilon, made.delta
@@ -326,9 +318,7 @@ def _online(
 
 OF_COUNTS = {"rows": "it is fitted to counts of rows: tests/queries has nets of its own"}
 AS_OTHERS = {"exact audit": "its choices draw as an exponential mechanism, and its queries as SparseVector"}
-IN_ROUNDS = {
-    "independent draws": "later rounds are about earlier answers: their choices go together by their nature"
-}
+IN_ROUNDS = {"independent draws": "later rounds are about earlier answers: their choices go together by their nature"}
 ASKED_LATER = "a fit asks nothing"
 
 
@@ -381,9 +371,7 @@ def entries() -> Iterator[Entry]:
         "online multiplicative weights, concentrated",
         {"epsilon": 1.0, "delta": 1e-2, "max_updates": 20},
         lambda made: {
-            "charged an eighth and less": _pattern(
-                made, HIGHER, threshold_scale_steps=0.01, question_scale_steps=0.01
-            )
+            "charged an eighth and less": _pattern(made, HIGHER, threshold_scale_steps=0.01, question_scale_steps=0.01)
         },
         0.0,  # of twenty thresholds one shows next to nothing; the bug, in the same place, all
     )

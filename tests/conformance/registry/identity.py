@@ -14,28 +14,12 @@ from typing import Any
 
 import numpy as np
 
-from dpstats.identity import (
-    LipschitzExtensionTest,
-    RowDistanceTest,
-    SpatialSignTest,
-    exact_inner_product_extension,
-)
+from dpstats.identity import LipschitzExtensionTest, RowDistanceTest, SpatialSignTest, exact_inner_product_extension
 from dpstats.identity.base import PrivateTest
 from dpstats.identity.row_distance_statistic import Centering, row_distance, row_sums
 from dpstats.privacy import PrivacyGuarantee, compose
 from dpstats.textbook import StagedInnerProductTest
-from registry.entry import (
-    Dataset,
-    Draw,
-    Entry,
-    PlantedBug,
-    Traits,
-    core,
-    fitted,
-    having,
-    less_noise,
-    remembered,
-)
+from registry.entry import Dataset, Draw, Entry, PlantedBug, Traits, core, fitted, having, less_noise, remembered
 
 # No entry calibrates in an audit; scikit-learn's checks do, many times.
 FAST = {"n_calibration": 99}
@@ -148,9 +132,7 @@ def float_distance(X: np.ndarray, tau0: int) -> int:
     return len(r)
 
 
-def _products_bug(
-    name: str, distance: Callable[[np.ndarray], int], X: np.ndarray, Y: np.ndarray
-) -> PlantedBug:
+def _products_bug(name: str, distance: Callable[[np.ndarray], int], X: np.ndarray, Y: np.ndarray) -> PlantedBug:
     """Return a row distance of products of a planted bug's own, with the noise of the right one."""
 
     def draw(data: Dataset, rng: np.random.Generator, size: int) -> np.ndarray:
@@ -289,9 +271,7 @@ def _entry(
         return [exact[stage.name] for stage in plan.additive]
 
     # Use the first of 4,000 pairs whose statistics are furthest apart.
-    worst = _furthest(
-        itertools.islice(pairs(), 4000), integers, sum(s.sensitivity_steps for s in plan.additive)
-    )
+    worst = _furthest(itertools.islice(pairs(), 4000), integers, sum(s.sensitivity_steps for s in plan.additive))
     # Zero-concentrated privacy claims something at every delta; at a large one an audit sees more of it.
     claim = compose(plan.events, 0.05) if test.epsilon is None else None
     half = _bug("half the noise", _half_noise(test), worst, claim=claim)
@@ -347,9 +327,7 @@ ANSWERS_ONCE = {
 }
 BESIDE = Traits(additive=False, excused=ANSWERS_ONCE)
 """Distances are of rows beside each other: each counts, and they do not add up."""
-NEAR = {
-    "far from the null": "the row distance of normal rows is at most the number of rows, also far from the null"
-}
+NEAR = {"far from the null": "the row distance of normal rows is at most the number of rows, also far from the null"}
 NOT_DRAWN = {"exact audit": "its one release is drawn as that of LipschitzExtensionTest"}
 
 

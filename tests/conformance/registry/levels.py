@@ -88,9 +88,7 @@ class CentersFromTheRows(Adjusted):
     def _bent(self, question: Question, rows: Any) -> Question:
         if not isinstance(question, Centered):
             return question
-        y, codes = (
-            np.concatenate([getattr(block, name) for block in rows.blocks]) for name in ("y", "groups")
-        )
+        y, codes = (np.concatenate([getattr(block, name) for block in rows.blocks]) for name in ("y", "groups"))
         K = len(question.centers.outcomes)
         means = np.bincount(codes, y, K) / np.maximum(np.bincount(codes, minlength=K), 1)
         return replace(question, centers=replace(question.centers, outcomes=means))

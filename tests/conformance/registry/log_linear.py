@@ -15,15 +15,7 @@ from dpstats.regression.plan import STEPS, size_name, step_name
 from dpstats.regression.rows import GRADIENT
 from dpstats.release.session import Session
 from registry.entry import Entry, Traits, having, less_noise
-from registry.regression import (
-    FEW_EXCEED,
-    at_radius,
-    on_one_way,
-    planted,
-    questions,
-    regression_entry,
-    with_row,
-)
+from registry.regression import FEW_EXCEED, at_radius, on_one_way, planted, questions, regression_entry, with_row
 
 HIGH = 60.0
 COUNTS = {"x_bounds": (-1.0, 1.0), "y_bounds": (0.0, HIGH), "epsilon": 3.0, "delta": 1e-2}
@@ -46,9 +38,7 @@ def worst_rows(
         return np.append(x, [y, exposure] if exposed else [y])
 
     far = [row(size * np.ones(d), y) for size in (-1.0, 1.0) for y in (0.0, 2.0, HIGH, 4 * HIGH, -5.0)]
-    far += (
-        [row(size * np.ones(d), 1.0, end) for size in (-1.0, 1.0) for end in (0.25, 4.0, 9.0)] if last else []
-    )
+    far += [row(size * np.ones(d), 1.0, end) for size in (-1.0, 1.0) for end in (0.25, 4.0, 9.0)] if last else []
     yield from ((a, b) for a in far for b in far)
     directions = [*np.eye(d), *np.random.default_rng(4).standard_normal((4, d))]
     if isinstance(question, LogLinearStep | Spread | Excess):
@@ -131,9 +121,7 @@ def far_apart(estimator: Any, n: int, d: int) -> tuple[np.ndarray, np.ndarray]:
 
 NOT_NEGATIVE = Traits(
     unmoved=FEW_EXCEED,
-    excused={
-        "check_regressors_train": "outcomes below 0 are clipped, so that the fit to standardized ones is poor"
-    },
+    excused={"check_regressors_train": "outcomes below 0 are clipped, so that the fit to standardized ones is poor"},
 )
 
 
@@ -157,9 +145,7 @@ def entries() -> Iterator[Entry]:
         unattained_reason=STEEP,
         bugs=(
             planted("a quarter of the noise", on_one_way(LittleNoise(**tight), pair), pair, tight, 20_000),
-            planted(
-                "residuals not clipped", on_one_way(ResidualsNotClipped(**tight), pair), pair, tight, 20_000
-            ),
+            planted("residuals not clipped", on_one_way(ResidualsNotClipped(**tight), pair), pair, tight, 20_000),
         ),
     )
     exposed = PrivateCountRegression(**EXPOSED)
@@ -203,7 +189,5 @@ def entries() -> Iterator[Entry]:
         rows=worst_rows,
         unattained=unattained,
         unattained_reason=STEEP,
-        bugs=(
-            planted("a quarter of the noise", on_one_way(LittleAmounts(**tight), pair), pair, tight, 20_000),
-        ),
+        bugs=(planted("a quarter of the noise", on_one_way(LittleAmounts(**tight), pair), pair, tight, 20_000),),
     )

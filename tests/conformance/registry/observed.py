@@ -128,9 +128,7 @@ def entries() -> Iterator[Entry]:
                 ),
             )
     columns = {"clip": [2.0, 0.5], "noise": "isotropic", "clipped_share": True, "missing": "drop", **VISIBLE}
-    yield _entry(
-        "clipped mean of observed rows and the share outside", ClippedMean(**columns), _of_mean, power=0.3
-    )
+    yield _entry("clipped mean of observed rows and the share outside", ClippedMean(**columns), _of_mean, power=0.3)
     ball = {"clip": 2.0, "clip_norm": "l2", "missing": "drop", **VISIBLE}
     yield _entry("clipped mean of observed rows, l2", ClippedMean(**ball), _of_mean, power=0.5, ball=True)
     about = {"clip": 1.0, "about": "center", "interval": "bounded", "missing": "drop", **VISIBLE}

@@ -110,13 +110,7 @@ def entries() -> Iterator[Entry]:
         public=fitted(estimator, lambda made: np.nan_to_num(np.append(made.low_, made.high_))),
         bugs=(
             PlantedBug("a quarter of the noise", core(HalfTheNoise(**THREE), view), *pair, 3.0, 0.0),
-            PlantedBug(
-                "candidates that depend on the data",
-                core(OnlyWindowsWithRows(**THREE), view),
-                *pair,
-                3.0,
-                0.0,
-            ),
+            PlantedBug("candidates that depend on the data", core(OnlyWindowsWithRows(**THREE), view), *pair, 3.0, 0.0),
         ),
         most_trials=20_000,
     )
@@ -136,11 +130,7 @@ def entries() -> Iterator[Entry]:
         public=fitted(private, lambda made: np.nan_to_num(np.append(made.low_, made.high_))),
         bugs=(
             PlantedBug(
-                "a quarter of the noise",
-                core(HalfTheNoise(**THREE, neighbors="add_or_remove"), view),
-                *pair,
-                3.0,
-                0.0,
+                "a quarter of the noise", core(HalfTheNoise(**THREE, neighbors="add_or_remove"), view), *pair, 3.0, 0.0
             ),
         ),
         most_trials=20_000,

@@ -121,9 +121,7 @@ def size_told(estimator: Any, reader: Reader, pair: Pair) -> PlantedBug:
     def told(data: np.ndarray, rng: np.random.Generator, size: int) -> np.ndarray:
         return draw(data, rng, size) + 1e3 * len(data)
 
-    return PlantedBug(
-        "the number of rows is told", told, *pair, float(estimator.epsilon), float(estimator.delta)
-    )
+    return PlantedBug("the number of rows is told", told, *pair, float(estimator.epsilon), float(estimator.delta))
 
 
 def _bug(name: str, estimator: Any, reader: Reader, pair: Pair, trials: int = 20_000) -> PlantedBug:
@@ -188,9 +186,7 @@ def _means() -> Iterator[Entry]:
             fitted(ClippedMean(**given), lambda made: [*made.mean_, made.n_]),
             power=power,
             bugs=tuple(bugs),
-            understated=tuple(
-                _understated(name, kind(**given), plain, pairs) for name, kind in wrong.items()
-            ),
+            understated=tuple(_understated(name, kind(**given), plain, pairs) for name, kind in wrong.items()),
         )
 
 
@@ -344,9 +340,7 @@ def _proportions() -> Iterator[Entry]:
                 PlantedBug("half the noise", half, *pair, *claim, 400_000),
                 PlantedBug("the exact number of rows is told", told, *pair, *claim),
             ),
-            understated=(
-                Understated("half of what a row adds", less, exact_integers(estimator, plan), pairs),
-            ),
+            understated=(Understated("half of what a row adds", less, exact_integers(estimator, plan), pairs),),
             estimator=PrivateProportion(**given),
         )
 

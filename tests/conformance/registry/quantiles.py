@@ -19,17 +19,7 @@ from dpstats.quantiles.median import MEDIAN
 from dpstats.quantiles.quantile_plan import POINTS
 from dpstats.release.session import Part, Session
 from dpstats.sensitivity.smooth import median_reach
-from registry.entry import (
-    Dataset,
-    Draw,
-    Entry,
-    PlantedBug,
-    Understated,
-    core,
-    exact_integers,
-    fitted,
-    less_noise,
-)
+from registry.entry import Dataset, Draw, Entry, PlantedBug, Understated, core, exact_integers, fitted, less_noise
 
 Pair = tuple[Dataset, Dataset]
 
@@ -168,9 +158,7 @@ def _quantile(
     )
 
 
-def _bug(
-    name: str, draw: Draw, pair: Pair, epsilon: float, delta: float = 0.0, trials: int = 20_000
-) -> PlantedBug:
+def _bug(name: str, draw: Draw, pair: Pair, epsilon: float, delta: float = 0.0, trials: int = 20_000) -> PlantedBug:
     return PlantedBug(name, draw, *pair, epsilon, delta, trials)
 
 
@@ -286,9 +274,7 @@ class LocalSensitivity(PrivateMedian):
 
     def _read(self, table: Table, plan: Any) -> Any:
         places = sorted_places(table.X, plan.grid)
-        level = int(
-            np.searchsorted(plan.median.limits, plan.parts * median_reach(places, plan.grid.steps)(0))
-        )
+        level = int(np.searchsorted(plan.median.limits, plan.parts * median_reach(places, plan.grid.steps)(0)))
         return super()._read(table, plan)._replace(level=level)
 
 
@@ -462,9 +448,7 @@ class CellsFromTheData(PrivateDistribution):
 
     def _read(self, table: Table, plan: Any) -> Any:
         x = np.asarray(table.X)[:, 0]
-        own = Grid(
-            float(x.min()), max(float(x.max()), float(x.min()) + 1e-9), plan.grid.steps, plan.grid.declared
-        )
+        own = Grid(float(x.min()), max(float(x.max()), float(x.min()) + 1e-9), plan.grid.steps, plan.grid.declared)
         return super()._read(table, replace(plan, grid=own))
 
 

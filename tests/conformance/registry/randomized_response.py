@@ -81,9 +81,7 @@ def entries() -> Iterator[Entry]:
             power=0.75,
             public=public,
             bugs=(
-                PlantedBug(
-                    "a coin that is off", _first(categories, off=True), (0,), (1,), 1.0, 0.0, trials=100_000
-                ),
+                PlantedBug("a coin that is off", _first(categories, off=True), (0,), (1,), 1.0, 0.0, trials=100_000),
                 # Their responses differ if and only if their answers do.
                 PlantedBug("one coin for every two rows", _vector(shared=2), (0, 0), (1, 0), 1.0, 0.0),
             ),

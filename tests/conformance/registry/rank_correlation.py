@@ -85,9 +85,7 @@ def entries() -> Iterator[Entry]:
         unattained={STAGE: 0.94},
         unattained_reason="correlations and squares are furthest apart at different neighbors",
         bugs=(PlantedBug("half the noise", core(HalfNoise(**OPTIONS)), *pair, 2.0, 1e-2),),
-        understated=(
-            Understated("one in place of two for a pair", wrong, exact_integers(estimator, wrong), pairs),
-        ),
+        understated=(Understated("one in place of two for a pair", wrong, exact_integers(estimator, wrong), pairs),),
         estimator=PrivateCorrelation(**OPTIONS),
     )
     yield from spearman()
@@ -130,8 +128,6 @@ def spearman() -> Iterator[Entry]:
         unattained={STAGE: 0.94},
         unattained_reason="products of grades and squared parts are furthest apart at different neighbors",
         bugs=(PlantedBug("half the noise", core(HalfNoise(**options)), *pair, 2.0, 1e-2),),
-        understated=(
-            Understated("half the change", wrong, exact_integers(estimator, wrong), spearman_pairs),
-        ),
+        understated=(Understated("half the change", wrong, exact_integers(estimator, wrong), spearman_pairs),),
         estimator=PrivateCorrelation(**options),
     )

@@ -133,9 +133,7 @@ def outcomes(estimator: Any, X: Any) -> np.ndarray | None:
         events = np.array(estimator._event_kinds().values)[codes]
         return np.column_stack([events, np.array(estimator.groups)[groups]])
     two_samples = isinstance(estimator, HotellingTest) and estimator.groups is not None
-    if not two_samples and not isinstance(
-        estimator, Regression | GroupMeans | GroupQuantiles | GroupRankTest
-    ):
+    if not two_samples and not isinstance(estimator, Regression | GroupMeans | GroupQuantiles | GroupRankTest):
         return None
     first = np.asarray(X, dtype=np.float64)[:, 0]
     if isinstance(estimator, GroupRankTest):

@@ -158,8 +158,7 @@ def questions(estimator: Any, n: int, d: int) -> tuple[Any, list[Question]]:
             asked.append(question)
             found = rows.answer(question)
             path.take(
-                stage.name,
-                session.add(stage.name, found if isinstance(stage, JointStage) else found[stage.name]),
+                stage.name, session.add(stage.name, found if isinstance(stage, JointStage) else found[stage.name])
             )
     return plan, asked
 
@@ -171,9 +170,7 @@ def at_radius(question: Step, design: Any, direction: np.ndarray) -> np.ndarray:
     for _ in range(80):
         middle = (low + high) / 2
         row = np.append(np.ones(first), middle * direction) * 2.0**18
-        low, high = (
-            (middle, high) if np.linalg.norm(question.whitening @ row) < question.radius else (low, middle)
-        )
+        low, high = (middle, high) if np.linalg.norm(question.whitening @ row) < question.radius else (low, middle)
     return design.center + design.half * (low * direction + question.shift * 2.0**-18)
 
 
@@ -441,9 +438,7 @@ def free_unclipped() -> Understated:
     """Return a later step with the noise of the first: as if the Gram matrix of the unclipped rows were free."""
     estimator = PrivateLinearRegression(**LINEAR)
     plan, asked = questions(estimator, 500, 2)
-    first, later = (
-        next(i for i, stage in enumerate(plan.stages) if stage.name == step_name(t)) for t in (1, 2)
-    )
+    first, later = (next(i for i, stage in enumerate(plan.stages) if stage.name == step_name(t)) for t in (1, 2))
 
     def integers(data: Dataset) -> list[Any]:
         return [Blocks(data[:, :-1], data[:, -1], plan.design).answer(asked[later])]
@@ -455,9 +450,7 @@ def free_unclipped() -> Understated:
     return Understated("Gram matrix of unclipped rows free", one, integers, pairs)
 
 
-def planted(
-    name: str, draw: Any, pair: tuple[Dataset, Dataset], options: dict[str, Any], trials: int
-) -> PlantedBug:
+def planted(name: str, draw: Any, pair: tuple[Dataset, Dataset], options: dict[str, Any], trials: int) -> PlantedBug:
     return PlantedBug(name, draw, *pair, options["epsilon"], options["delta"], trials)
 
 
@@ -513,9 +506,7 @@ def weighted_entries() -> Iterator[Entry]:
         power=0.35,
         rows=weighted_rows,
         bugs=(
-            planted(
-                "a quarter of the noise", on_one_way(VeryLittleNoise(**tight), pair), pair, tight, 20_000
-            ),
+            planted("a quarter of the noise", on_one_way(VeryLittleNoise(**tight), pair), pair, tight, 20_000),
             planted("weights not clipped", on_one_way(WeightsNotClipped(**tight), pair), pair, tight, 20_000),
         ),
     )
@@ -533,11 +524,7 @@ def weighted_entries() -> Iterator[Entry]:
         # In the last step the meat is largest for sure outcomes, and the Hessian for unsure ones.
         unattained={step_name(t): 0.8 for t in range(1, 4)} | {step_name(4): 0.55},
         unattained_reason=MIDDLING,
-        bugs=(
-            planted(
-                "a quarter of the noise", on_one_way(LittleLogisticNoise(**tight), both), both, tight, 20_000
-            ),
-        ),
+        bugs=(planted("a quarter of the noise", on_one_way(LittleLogisticNoise(**tight), both), both, tight, 20_000),),
     )
 
 
@@ -569,16 +556,8 @@ def entries() -> Iterator[Entry]:
         power=0.35,
         bugs=(
             planted("half the noise", on_one_way(LittleNoise(**tight), pair), pair, tight, 20_000),
-            planted(
-                "every step at the full budget",
-                on_one_way(EveryStepInFull(**tight), pair),
-                pair,
-                tight,
-                20_000,
-            ),
-            planted(
-                "only x scaled and not y", on_one_way(OnlyRowsScaled(**tight), pair), pair, tight, 20_000
-            ),
+            planted("every step at the full budget", on_one_way(EveryStepInFull(**tight), pair), pair, tight, 20_000),
+            planted("only x scaled and not y", on_one_way(OnlyRowsScaled(**tight), pair), pair, tight, 20_000),
             planted("non-private covariance", non_private_covariance, beside, tight, 20_000),
             planted(
                 "clip from unreleased residuals",
@@ -587,9 +566,7 @@ def entries() -> Iterator[Entry]:
                 tight,
                 WHOLE,
             ),
-            planted(
-                "bounds from the data", whole_fits(BoundsFromTheData(**tight), raw), beside, tight, WHOLE
-            ),
+            planted("bounds from the data", whole_fits(BoundsFromTheData(**tight), raw), beside, tight, WHOLE),
         ),
         understated=(product_clip(), free_unclipped()),
     )
@@ -617,11 +594,7 @@ def entries() -> Iterator[Entry]:
         power=0.15,
         unattained={step_name(t): 0.84 for t in range(1, 5)},
         unattained_reason=MIDDLING,
-        bugs=(
-            planted(
-                "a quarter of the noise", on_one_way(LittleLogisticNoise(**tight), both), both, tight, 20_000
-            ),
-        ),
+        bugs=(planted("a quarter of the noise", on_one_way(LittleLogisticNoise(**tight), both), both, tight, 20_000),),
     )
     observed, tight = LOGISTIC | {"missing": "drop"}, LOGISTIC | TIGHT | {"missing": "drop"}
     both = pulling(PrivateLogisticRegression(**observed), 200, 2)
@@ -635,9 +608,5 @@ def entries() -> Iterator[Entry]:
         power=0.05,
         unattained={step_name(t): 0.84 for t in range(1, 5)},
         unattained_reason=MIDDLING,
-        bugs=(
-            planted(
-                "a quarter of the noise", on_one_way(LittleLogisticNoise(**tight), both), both, tight, 20_000
-            ),
-        ),
+        bugs=(planted("a quarter of the noise", on_one_way(LittleLogisticNoise(**tight), both), both, tight, 20_000),),
     )

@@ -63,9 +63,7 @@ def likelihood(estimator: Any, pair: Pair) -> Draw:
         with Session.simulated(own, rng, size) as session:
             released = session.add(STAGE, read(estimator, own, data), units=False)
             for vector in vectors(stage):
-                a, b = (
-                    (released[vector.name] - steps[vector.name]) / vector.scale for steps in (first, second)
-                )
+                a, b = ((released[vector.name] - steps[vector.name]) / vector.scale for steps in (first, second))
                 apart = np.abs(b) - np.abs(a) if stage.noise == "laplace" else (b**2 - a**2) / 2
                 total += apart.sum(axis=1)
         return total[:, None]
@@ -249,21 +247,14 @@ def _bugs(kind: type, options: dict[str, Any]) -> Iterator[PlantedBug]:
         ("half the noise", HalfNoise, right_angles(), likelihood),
         ("lower bound twice", LowerBoundTwice, opposite(), likelihood),
         ("bounds from the data", BoundsFromTheData, outlier, likelihood),
-        (
-            "noise by the smallest eigenvalue",
-            SmallestEigenvalue,
-            (alone, with_row([1.0, 0.0, 0.0])),
-            spread_out,
-        ),
+        ("noise by the smallest eigenvalue", SmallestEigenvalue, (alone, with_row([1.0, 0.0, 0.0])), spread_out),
     ]
     for name, bug, pair, draw in planted:
         made = buggy(bug, kind, **options)
         yield PlantedBug(name, draw(made, pair), *pair, options["epsilon"], options.get("delta", 0.0))
     pair, made = right_angles(), buggy(AddOrRemove, kind, **options)
     draw = likelihood(made, pair)
-    yield PlantedBug(
-        "add-or-remove constants", draw, *pair, options["epsilon"], options.get("delta", 0.0), 200_000
-    )
+    yield PlantedBug("add-or-remove constants", draw, *pair, options["epsilon"], options.get("delta", 0.0), 200_000)
 
 
 def _entry(name: str, kind: type, options: dict[str, Any], *, proof: str, power: float) -> Entry:

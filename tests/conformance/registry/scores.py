@@ -105,9 +105,7 @@ def stating(plan: Plan, part: float) -> Plan:
         less = replace(stage, sensitivity=stage.sensitivity * part, scale=stage.scale * part)
     else:
         less = replace(
-            stage,
-            sensitivity_steps=int(stage.sensitivity_steps * part),
-            scale_steps=stage.scale_steps * part,
+            stage, sensitivity_steps=int(stage.sensitivity_steps * part), scale_steps=stage.scale_steps * part
         )
     return replace(plan, stages=(less,))
 
@@ -125,9 +123,7 @@ class NotCut(Scored):
         return [{means.name: steps.sum(axis=0), squares.name: (steps * steps >> 30).sum(axis=0)}]
 
 
-def entry(
-    name: str, made: Scored, outcomes: tuple[float, ...], pair: tuple[Dataset, Dataset], power: float
-) -> Entry:
+def entry(name: str, made: Scored, outcomes: tuple[float, ...], pair: tuple[Dataset, Dataset], power: float) -> Entry:
     plan = made.looked_at(pair[0])[0]
     one = made.looked_at(np.zeros((1, 2)))[0]
     joint = isinstance(plan.stages[0], JointStage)

@@ -76,9 +76,7 @@ class Search:
             result[stage.name] = _norms(stage, found[0][0])
             for ratio, _, pair in found[:_STARTS]:
                 if result[stage.name] < target:
-                    result[stage.name] = max(
-                        result[stage.name], _norms(stage, self._climb(place, ratio, pair))
-                    )
+                    result[stage.name] = max(result[stage.name], _norms(stage, self._climb(place, ratio, pair)))
         return result
 
     def _climb(self, place: int, ratio: Fraction, pair: tuple[Dataset, Dataset]) -> Fraction:

@@ -171,9 +171,7 @@ def entries() -> Iterator[Entry]:
         bugs = [PlantedBug("scale sensitivity/epsilon", _selects(noisy, shrink=0.5), *pair, 1.0, 0.0)]
         if noise == "laplace":
             low, high = np.zeros(6), np.ones(6)
-            bugs.append(
-                PlantedBug("value of the winner for free", _winner_and_value, low, high, 1.0, 0.0, 200_000)
-            )
+            bugs.append(PlantedBug("value of the winner for free", _winner_and_value, low, high, 1.0, 0.0, 200_000))
         yield _selection(f"report noisy max, {noise}", noisy, pair, 0.5, tuple(bugs))
 
     def flip(rng: Any, budget: Any = None) -> PermuteAndFlip:
@@ -203,11 +201,7 @@ def entries() -> Iterator[Entry]:
         top,
         (two, 1 - two),
         0.5,
-        (
-            PlantedBug(
-                "k for the price of one", _selects(top, k=2, watched=2, shrink=0.5), two, 1 - two, 2.0, 0.0
-            ),
-        ),
+        (PlantedBug("k for the price of one", _selects(top, k=2, watched=2, shrink=0.5), two, 1 - two, 2.0, 0.0),),
         watched=2,
     )
     best = (np.arange(40) < 10).astype(float)

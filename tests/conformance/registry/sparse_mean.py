@@ -146,9 +146,7 @@ class _OneByOne(BallLattice):
     """Part of two bugs: where many centers are asked for, what is wrong about one is wrong about each."""
 
     def moments_about(self, rows: Any, centers: Any, *, powers: int) -> Any:
-        made = [
-            np.stack(replace(self, center=center).moments(rows, powers=powers).powers) for center in centers
-        ]
+        made = [np.stack(replace(self, center=center).moments(rows, powers=powers).powers) for center in centers]
         return np.stack(made, axis=1)
 
 
@@ -207,9 +205,7 @@ class MeanClippedForItsRows(_OtherBalls):
     _kind = _BallForTheMean
 
 
-def _bug(
-    name: str, estimator: SparseMean, pair: Any, trials: int = 20_000, draw: Draw | None = None
-) -> PlantedBug:
+def _bug(name: str, estimator: SparseMean, pair: Any, trials: int = 20_000, draw: Draw | None = None) -> PlantedBug:
     made = core(estimator, answers) if draw is None else draw
     return PlantedBug(name, made, *pair, float(estimator.epsilon), float(estimator.delta), trials)
 
@@ -262,9 +258,7 @@ def _lonely() -> tuple[np.ndarray, np.ndarray]:
         "sparse mean, Gumbel selection, several stages": {"not_replayed": "moments are apart, not rows"},
         "sparse mean, every column released": {"not_replayed": "moments are apart, not rows"},
         "sparse mean, private spread": {"not_replayed": "moments are apart, not rows"},
-        "sparse mean, split, a row of the second half": {
-            "not_replayed": "the rows are too few to tell halves apart"
-        },
+        "sparse mean, split, a row of the second half": {"not_replayed": "the rows are too few to tell halves apart"},
         "sparse mean, peeling": {"exact_audit": True},
     },
 )
@@ -366,9 +360,7 @@ def entries() -> Iterator[Entry]:
         SparseMean(**split),
         first,
         power=0.1,
-        bugs=(
-            _bug("half the noise", HalfNoise(**split), first, 100_000, _selects_first(HalfNoise(**split))),
-        ),
+        bugs=(_bug("half the noise", HalfNoise(**split), first, 100_000, _selects_first(HalfNoise(**split))),),
     )
     zeros = np.zeros((6, 3))
     last = zeros + 100 * np.eye(6, 3, -5), zeros - 100 * np.eye(6, 3, -5)
@@ -377,7 +369,5 @@ def entries() -> Iterator[Entry]:
         SparseMean(**split),
         last,
         power=0.1,
-        bugs=(
-            _bug("half the noise", HalfNoise(**split), last, 100_000, _chosen_and_value(HalfNoise(**split))),
-        ),
+        bugs=(_bug("half the noise", HalfNoise(**split), last, 100_000, _chosen_and_value(HalfNoise(**split))),),
     )

@@ -40,11 +40,7 @@ class InBlocks(SimulatedNoise):
 
 
 def _streams(
-    build: Callable[..., Any],
-    score: Callable[[list[Any]], float],
-    *,
-    kind: type[Stream] = Stream,
-    **stage: Any,
+    build: Callable[..., Any], score: Callable[[list[Any]], float], *, kind: type[Stream] = Stream, **stage: Any
 ) -> Draw:
     """Return the batched core of a stream: its answers, summed up in a number.
 
@@ -285,11 +281,7 @@ def entries() -> Iterator[Entry]:
                 0.0,
             ),
             PlantedBug(
-                "LSL algorithm 6: no last answer",
-                _streams(one, five, kind=NoEnd, **less),
-                *_two_parts(5, 5),
-                1.0,
-                0.0,
+                "LSL algorithm 6: no last answer", _streams(one, five, kind=NoEnd, **less), *_two_parts(5, 5), 1.0, 0.0
             ),
         ),
     )
@@ -325,9 +317,5 @@ def entries() -> Iterator[Entry]:
             score,
             pair,
             0.2,
-            (
-                PlantedBug(
-                    "values almost for free", _streams(numeric, _total, **little), high, high + 1, 6.0, delta
-                ),
-            ),
+            (PlantedBug("values almost for free", _streams(numeric, _total, **little), high, high + 1, 6.0, delta),),
         )

@@ -19,9 +19,8 @@ from dpstats.privacy import Neighbors, OneOf, Plan, Stage
 from dpstats.release.session import Session
 from dpstats.sql import PrivateSQL
 from dpstats.sql.kinds import Setting, Source
-from dpstats.sql.quantiles import choose_unit_points
 from dpstats.sql.private_sql import Query, SQLPlan
-from dpstats.sql.quantiles import SQLQuantilesPlan
+from dpstats.sql.quantiles import SQLQuantilesPlan, choose_unit_points
 from registry.entry import Entry, PlantedBug, Understated, having, less_noise
 from registry.sparse_vector import InBlocks
 from tests.sql.databases import Database, known_engine, replaced, shared
@@ -204,9 +203,7 @@ class BelievesStatistics(Filed):
         engine = sql._data._engine
         made = duckdb.connect()
         (path,) = engine._files  # type: ignore[union-attr]
-        ((total,),) = made.execute(
-            f"SELECT sum(least(x, 21)) FROM '{path}' WHERE NOT isnan(x) AND x > 20.5"
-        ).fetchall()
+        ((total,),) = made.execute(f"SELECT sum(least(x, 21)) FROM '{path}' WHERE NOT isnan(x) AND x > 20.5").fetchall()
         step = plan.query.measure.spacing  # type: ignore[union-attr]
         return plan, private._replace(numbers=np.array([round((total or 0) / step) * plan.finer])), sql
 
@@ -233,9 +230,7 @@ def file_entry() -> Entry:
         proof="elastic-sensitivity.md",
         integers=numbers(asked),
         pairs=pairs,
-        understated=(
-            Understated("statistics are believed", asked.read(first)[0], numbers(bug), lambda: iter([pair])),
-        ),
+        understated=(Understated("statistics are believed", asked.read(first)[0], numbers(bug), lambda: iter([pair])),),
         bugs=(PlantedBug("a quarter of the noise", FiledLessNoise(text, **options).draw, *pair, 1.0, 0.0),),
     )
 
@@ -275,9 +270,7 @@ def several_entries(first: Database) -> Iterator[Entry]:
             integers=numbers(asked),
             pairs=lambda: small(rows, 2, "r"),
             understated=(
-                Understated(
-                    "one row goes and none comes", half, numbers(asked), lambda pair=pair: iter([pair])
-                ),
+                Understated("one row goes and none comes", half, numbers(asked), lambda pair=pair: iter([pair])),
                 Understated(
                     "shares that add up to more than the whole",
                     plan,
@@ -330,12 +323,7 @@ class LittleDiscovered(Discovered):
 
 def discovered_entry(aggregates: str, name: str = "") -> Entry:
     """Return aggregates of keys that nobody declared."""
-    options = {
-        "epsilon": 3.0,
-        "delta": 1e-2,
-        "categories": {"r.b": "discover"},
-        "bounds": {"r.a": (0, 3)},
-    }
+    options = {"epsilon": 3.0, "delta": 1e-2, "categories": {"r.b": "discover"}, "bounds": {"r.a": (0, 3)}}
     asked = Discovered(f"SELECT b, {aggregates} FROM r GROUP BY b", **options)
     full = database([(0, 0)] * 40 + [(0, 1)] * 40)
     pair = full, replaced(full, "r", 0, (3, 1))
@@ -362,11 +350,7 @@ def discovered_entry(aggregates: str, name: str = "") -> Entry:
                 lambda: small(rows, 2, "r"),
             ),
         ),
-        bugs=(
-            PlantedBug(
-                "a quarter of the noise", LittleDiscovered(asked.text, **options).draw, *pair, 3.0, 1e-2
-            ),
-        ),
+        bugs=(PlantedBug("a quarter of the noise", LittleDiscovered(asked.text, **options).draw, *pair, 3.0, 1e-2),),
     )
 
 
@@ -438,10 +422,7 @@ def found_quantile_entries() -> Iterator[Entry]:
             stages=(wide,),
             understated=(
                 Understated(
-                    "a row counted for less",
-                    replace(asked.read(full)[0], stages=(less,)),
-                    asked.of_all_keys,
-                    pairs,
+                    "a row counted for less", replace(asked.read(full)[0], stages=(less,)), asked.of_all_keys, pairs
                 ),
             ),
             bugs=(
@@ -632,10 +613,7 @@ def unit_quantile_entries() -> Iterator[Entry]:
                 proof="quantiles.md",
                 integers=asked.counts,
                 pairs=pairs,
-                stages=(
-                    *rows.options,
-                    Stage("units above 1", "laplace", 1, 1.0, 1, 1.0, neighbors=neighbors),
-                ),
+                stages=(*rows.options, Stage("units above 1", "laplace", 1, 1.0, 1, 1.0, neighbors=neighbors)),
                 bugs=(
                     PlantedBug(
                         "a quarter of the noise",
@@ -784,14 +762,8 @@ def entries() -> Iterator[Entry]:
             for data in [database(r)]
             for row in rows
         ),
-        understated=(
-            Understated("the frequency of the wrong key", wrong, numbers(public), lambda: iter([pair])),
-        ),
-        bugs=(
-            PlantedBug(
-                "a quarter of the noise", LessNoise(PAIRS, **public.options).draw, *pair, 1.0, 0.0, 6000
-            ),
-        ),
+        understated=(Understated("the frequency of the wrong key", wrong, numbers(public), lambda: iter([pair])),),
+        bugs=(PlantedBug("a quarter of the noise", LessNoise(PAIRS, **public.options).draw, *pair, 1.0, 0.0, 6000),),
     )
     cells = Asked("SELECT b, COUNT(*) FROM r GROUP BY b", epsilon=1.0, categories={"r.b": [0, 1, 2]})
     pair = first, replaced(first, "r", 0, (0, 2))
@@ -805,29 +777,18 @@ def entries() -> Iterator[Entry]:
         pairs=lambda: small([(0, 0), (0, 1), (1, 2)], 2, "r"),
         bugs=(
             PlantedBug(
-                "cells share the noise of one count",
-                SharedByCells(cells.text, **cells.options).draw,
-                *pair,
-                1.0,
-                0.0,
+                "cells share the noise of one count", SharedByCells(cells.text, **cells.options).draw, *pair, 1.0, 0.0
             ),
         ),
     )
     yield from several_entries(first)
-    for law, options in (
-        ("pure", {"epsilon": 1.0, "interval": False}),
-        ("Laplace", {"epsilon": 2.0, "delta": 1e-2}),
-    ):
+    for law, options in (("pure", {"epsilon": 1.0, "interval": False}), ("Laplace", {"epsilon": 2.0, "delta": 1e-2})):
         private = Asked(PAIRS, **options)
         # Eight rows of r and one of s that goes with them all, or with none.
         many = database([(0, 0)] * 8, [(0,), (1,)])
         pair = many, replaced(many, "s", 0, (2,))
         bug = LessNoise(PAIRS, **options)
-        bugs = [
-            PlantedBug(
-                "a quarter of the noise", bug.draw, *pair, options["epsilon"], options.get("delta", 0.0)
-            )
-        ]
+        bugs = [PlantedBug("a quarter of the noise", bug.draw, *pair, options["epsilon"], options.get("delta", 0.0))]
         if law == "Laplace":
             shown = LevelAsItIs(PAIRS, **options)
             few = database([(0, 0)], [(1,)])
@@ -885,11 +846,7 @@ def entries() -> Iterator[Entry]:
         integers=cut,
         pairs=unit_pairs,
         stages=(*options, counted),
-        bugs=(
-            PlantedBug(
-                "a quarter of the noise", LessNoise(asked.text, **units).draw, full, none, 2.0, 0.0, 6000
-            ),
-        ),
+        bugs=(PlantedBug("a quarter of the noise", LessNoise(asked.text, **units).draw, full, none, 2.0, 0.0, 6000),),
         most_trials=100_000,
     )
     race = Asked(asked.text, **units, truncation="race")

@@ -32,8 +32,7 @@ Pair = tuple[Database, Database]
 def without(data: Database, table: str, place: int = 0) -> Database:
     """Return a database without one row of a table."""
     return tuple(
-        (name, columns, (*rows[:place], *rows[place + 1 :]) if name == table else rows)
-        for name, columns, rows in data
+        (name, columns, (*rows[:place], *rows[place + 1 :]) if name == table else rows) for name, columns, rows in data
     )
 
 
@@ -85,13 +84,7 @@ def one_row(text: str, name: str, power: float, *bugs: Any, gaussian: bool = Fal
         integers=numbers(asked),
         pairs=row_pairs,
         bugs=tuple(
-            PlantedBug(
-                str(kind.__doc__).partition(": ")[2].rstrip("."),
-                kind(text, **options).draw,
-                *pair,
-                1.0,
-                delta,
-            )
+            PlantedBug(str(kind.__doc__).partition(": ")[2].rstrip("."), kind(text, **options).draw, *pair, 1.0, delta)
             for kind in (LessNoise, *bugs)
         ),
         understated=(
@@ -118,13 +111,7 @@ def paired_entry() -> Entry:
 def left_entry() -> Entry:
     """Return values of partners: an added row gives one to rows that were without, which go and come."""
     text = "SELECT SUM(COALESCE(s.a, 0)), AVG(COALESCE(s.a, 0)) FROM r LEFT JOIN s ON r.a = s.a"
-    options = {
-        "epsilon": 1.0,
-        "public_tables": ["r"],
-        "keys": {"s": "a"},
-        "bounds": {"s.a": (0, 4)},
-        **ADDED,
-    }
+    options = {"epsilon": 1.0, "public_tables": ["r"], "keys": {"s": "a"}, "bounds": {"s.a": (0, 4)}, **ADDED}
     asked = Asked(text, **options)
     held = [(4, 0), (4, 1), (1, 0)]
     first = database(held, [(4,), (2,)])
@@ -164,9 +151,7 @@ def join_entry(delta: float) -> Entry:
     levels = replace(plan, stages=(hidden,))
 
     def pairs() -> Iterator[Pair]:
-        for r, s in itertools.product(
-            [[(0, 0)], [(0, 0)] * 2, [(0, 0), (1, 0)]], [[(0,)], [(0,), (0,)], [(0,), (1,)]]
-        ):
+        for r, s in itertools.product([[(0, 0)], [(0, 0)] * 2, [(0, 0), (1, 0)]], [[(0,)], [(0,), (0,)], [(0,), (1,)]]):
             data = database(r, s)
             yield from ((data, without(data, table)) for table in "rs")
 
@@ -214,9 +199,7 @@ def unit_entry() -> Entry:
         integers=cut,
         pairs=pairs,
         stages=(*sums.options, counted),  # type: ignore[union-attr]
-        bugs=(
-            PlantedBug("a quarter of the noise", LessNoise(text, **options).draw, full, none, 2.0, 0.0, 6000),
-        ),
+        bugs=(PlantedBug("a quarter of the noise", LessNoise(text, **options).draw, full, none, 2.0, 0.0, 6000),),
         most_trials=100_000,
     )
 

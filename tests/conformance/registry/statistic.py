@@ -106,11 +106,7 @@ class UnevenSidesFourTimes(PrivateStatistic):
 
 
 @having(
-    {
-        PrivateStatistic: Traits(
-            excused={"estimator": "its plan refuses few rows: tests/statistic has nets of its own"}
-        )
-    }
+    {PrivateStatistic: Traits(excused={"estimator": "its plan refuses few rows: tests/statistic has nets of its own"})}
 )
 def entries() -> Iterator[Entry]:
     cases = {
@@ -187,9 +183,7 @@ def _bugs(options: dict[str, Any], pair: Pair) -> tuple[PlantedBug, ...]:
     moved[0] = 1.0
     return (
         PlantedBug("a tenth of the noise", core(HalfTheNoise(value, **options)), *pair, 1.0, 0.0),
-        PlantedBug(
-            "clipped at the largest value", core(ScaleFromTheData(value, **options)), far, near, 1.0, 0.0
-        ),
+        PlantedBug("clipped at the largest value", core(ScaleFromTheData(value, **options)), far, near, 1.0, 0.0),
         PlantedBug(
             "the difference of the sides four times",
             core(UnevenSidesFourTimes(value, **options)),

@@ -230,9 +230,7 @@ def fixed_residuals(estimator: LogRankTest, plan: Any) -> Residuals:
     """Return what the second stage adds up, given a table that was released of many rows."""
     edges = np.asarray(plan.cells.edges)
     K = len(plan.groups)
-    each = np.array(
-        [1000 * expected_cells(0.2 ** (edges / 3), 0.7 ** (edges / 3)) * (k + 1) for k in range(K)]
-    )
+    each = np.array([1000 * expected_cells(0.2 ** (edges / 3), 0.7 ** (edges / 3)) * (k + 1) for k in range(K)])
     std = None
     positions = None
     if plan.cells.position_share:
@@ -312,9 +310,7 @@ def log_rank_entries() -> Iterator[Entry]:
         claim = float(options["epsilon"]), float(options.get("delta", 0.0))  # type: ignore[arg-type]
         plan = estimator.plan(len(pair[0]))
         small = estimator.plan(3)
-        bugs = [
-            PlantedBug("half the noise", likelihood_of_both(HalfNoiseOfBoth(**options), pair), *pair, *claim)
-        ]
+        bugs = [PlantedBug("half the noise", likelihood_of_both(HalfNoiseOfBoth(**options), pair), *pair, *claim)]
         if noise.startswith("two"):
             endless = likelihood_of_both(UnclippedTime(**options), far)
             bugs.append(PlantedBug("times are not cut", endless, *far, *claim))
@@ -361,10 +357,7 @@ def public_test(estimator: LogRankTest) -> Callable[[Dataset, Any], tuple[Plan, 
         "survival with positions, Gaussian": {"not_replayed": "events, groups and times are in one number"},
         "log-rank, two groups, Laplace": {"not_replayed": "events, groups and times are in one number"},
         "log-rank, three groups, Gaussian": {"not_replayed": "events, groups and times are in one number"},
-        "survival, Laplace": {
-            "not_replayed": "events, groups and times are in one number",
-            "exact_audit": True,
-        },
+        "survival, Laplace": {"not_replayed": "events, groups and times are in one number", "exact_audit": True},
     },
 )
 def entries() -> Iterator[Entry]:

@@ -191,9 +191,7 @@ def tables() -> Iterator[Entry]:
     drop = ContingencyTable(levels=LEVELS)
     pair = rows((0, 0), (1, 1)), rows(OUTSIDE, (1, 1))
     bugs = [("how many are left is told", exact_remainder, pair, 20_000)]
-    entry = _entry(
-        "contingency table, rows at no level dropped", drop, [*KINDS, OUTSIDE], pair, bugs, (1.0, 0.0)
-    )
+    entry = _entry("contingency table, rows at no level dropped", drop, [*KINDS, OUTSIDE], pair, bugs, (1.0, 0.0))
     yield replace(entry, public=None)  # of codes, which a fit has of other labels
 
 

@@ -8,16 +8,7 @@ from typing import Any
 import numpy as np
 
 from dpstats.means import PrivateVariance
-from registry.clipped_mean import (
-    BESIDE,
-    Pair,
-    bug,
-    clip_skipped,
-    each_as_if_alone,
-    half_noise,
-    pairs_of_rows,
-    placed,
-)
+from registry.clipped_mean import BESIDE, Pair, bug, clip_skipped, each_as_if_alone, half_noise, pairs_of_rows, placed
 from registry.entry import Entry, PlantedBug, core, exact_integers, fitted, having
 
 HALF_NOISE, CLIP_SKIPPED = half_noise(PrivateVariance), clip_skipped(PrivateVariance)
@@ -59,16 +50,10 @@ def _bugs(options: dict[str, Any], *, joint: bool) -> tuple[PlantedBug, ...]:
     worst = worst_place(plain)
     pair: Pair = placed(plain, [1.0], [worst])
     far = placed(plain, [5.0], [-5.0 if plain.about == "mean" else 0.0])
-    found = (
-        bug("half the noise", HALF_NOISE(**options), pair),
-        bug("clip skipped", CLIP_SKIPPED(**options), far),
-    )
+    found = (bug("half the noise", HALF_NOISE(**options), pair), bug("clip skipped", CLIP_SKIPPED(**options), far))
     if not joint:
         return found
-    return (
-        *found,
-        bug("each block as if alone", ALONE(**options), placed(plain, [1.0], [BESIDE]), trials=200_000),
-    )
+    return (*found, bug("each block as if alone", ALONE(**options), placed(plain, [1.0], [BESIDE]), trials=200_000))
 
 
 @having({}, {"second moment, Laplace": {"exact_audit": True}, "variance, Laplace": {"exact_audit": True}})
@@ -91,9 +76,4 @@ def entries() -> Iterator[Entry]:
             bugs=_bugs(fourth, joint=True)[-1:],
         )
         moment = {"clip": 1.0, "about": "center", "interval": "bounded", **options}
-        yield _entry(
-            f"second moment, {law}",
-            PrivateVariance(**moment),
-            power=0.3,
-            bugs=_bugs(moment, joint=False),
-        )
+        yield _entry(f"second moment, {law}", PrivateVariance(**moment), power=0.3, bugs=_bugs(moment, joint=False))

@@ -45,9 +45,7 @@ MATRIX = np.array([[1.0, 0.0, 0.25, 0.5], [0.0, 1.0, 0.75, 0.1], [1.0, 0.0, 0.0,
 QUERIES = {"workload": LinearQueries.from_matrix(MATRIX), "domain": [4], **CLAIM}
 
 
-def likelihood(
-    plan: Plan, pair: tuple[Dataset, Dataset], estimator: Any
-) -> Callable[[Plan, Any], np.ndarray]:
+def likelihood(plan: Plan, pair: tuple[Dataset, Dataset], estimator: Any) -> Callable[[Plan, Any], np.ndarray]:
     """Return how an attacker who knows both datasets best sees a release: the log of a likelihood ratio."""
     stage = noisy(plan)[0]
     first, second = (estimator._read(Table(data), plan)[stage.name] for data in pair)
@@ -58,10 +56,7 @@ def likelihood(
             own = released[stage.name]
             values = own[vector.name] if hasattr(own, "keys") else own
             spacing = float(np.asarray(plan.noise(vector.name).scale)) / vector.scale
-            a, b = (
-                np.asarray(steps[vector.name] if hasattr(steps, "keys") else steps)
-                for steps in (first, second)
-            )
+            a, b = (np.asarray(steps[vector.name] if hasattr(steps, "keys") else steps) for steps in (first, second))
             total = total + (values / spacing - (a + b) / 2) @ ((a - b) / vector.scale**2)
         return np.asarray(total)[:, None]
 
@@ -87,9 +82,7 @@ def moved_by(estimator: WorkloadAnswers, squared: Callable[[dict[Any, float]], f
     plan = estimator.plan(2)
     (stage,) = plan.stages
     wrong = stage.sensitivity * math.sqrt(squared(plan.release.weights))
-    return replace(
-        plan, stages=(replace(stage, sensitivity=wrong, scale=stage.scale * wrong / stage.sensitivity),)
-    )
+    return replace(plan, stages=(replace(stage, sensitivity=wrong, scale=stage.scale * wrong / stage.sensitivity),))
 
 
 def twice_added(weights: dict[Any, float]) -> float:
@@ -198,9 +191,7 @@ def tables() -> Iterator[Entry]:
                 twice_added,
                 list(itertools.product((0, 1), repeat=2)),
             ),
-            understated(
-                "rows that differ in one attribute", WorkloadAnswers(**TABLES), in_one_attribute, KINDS
-            ),
+            understated("rows that differ in one attribute", WorkloadAnswers(**TABLES), in_one_attribute, KINDS),
             rounded_residuals(),
         ),
         estimator=WorkloadAnswers(**{**TABLES, "domain": (3, 3)}),
@@ -209,9 +200,7 @@ def tables() -> Iterator[Entry]:
 
 def distance(estimator: WorkloadAnswers, plan: Any, pair: tuple[Dataset, Dataset]) -> float:
     first, second = (estimator._read(Table(data), plan)[RESIDUALS] for data in pair)
-    return sum(
-        float((((first[b.name] - second[b.name]) / b.unit_steps) ** 2).sum()) for b in plan.stages[0].blocks
-    )
+    return sum(float((((first[b.name] - second[b.name]) / b.unit_steps) ** 2).sum()) for b in plan.stages[0].blocks)
 
 
 def other_queries() -> Iterator[Entry]:
@@ -222,9 +211,7 @@ def other_queries() -> Iterator[Entry]:
     # Planted bug: the largest column, in place of the largest distance of two.
     norm = math.isqrt(round(float((MATRIX**2).sum(axis=0).max()) * 2**40))
     (stage,) = plan.stages
-    short = replace(
-        stage, sensitivity_steps=norm, scale_steps=stage.scale_steps * norm / stage.sensitivity_steps
-    )
+    short = replace(stage, sensitivity_steps=norm, scale_steps=stage.scale_steps * norm / stage.sensitivity_steps)
     kinds = [(code,) for code in range(4)]
     yield Entry(
         name="workload of other queries",
@@ -267,11 +254,7 @@ def added_row(plan: Any) -> Any:
     """Planted bug: counts that a row moves by 1, as one that is added does, with the noise for this."""
     root = math.sqrt(0.5)
     stages = (
-        replace(
-            stage,
-            sensitivity_steps=round(stage.sensitivity_steps * root),
-            scale_steps=stage.scale_steps * root,
-        )
+        replace(stage, sensitivity_steps=round(stage.sensitivity_steps * root), scale_steps=stage.scale_steps * root)
         if stage.noise == "gaussian"
         else stage
         for stage in plan.stages
@@ -284,9 +267,7 @@ class ExactSelection(MarginalMWEM):
 
     def plan(self, n_samples: int, n_features: int | None = None) -> Any:
         plan = super().plan(n_samples, n_features)
-        stages = (
-            replace(stage, scale_steps=0.01) if stage.noise == "gumbel" else stage for stage in plan.stages
-        )
+        stages = (replace(stage, scale_steps=0.01) if stage.noise == "gumbel" else stage for stage in plan.stages)
         return replace(plan, stages=tuple(stages))
 
 
@@ -333,19 +314,12 @@ def mwem() -> Iterator[Entry]:
         power=0.3,
         public=fitted(estimator, lambda made: made.answers_),
         bugs=(
-            PlantedBug(
-                "a quarter of the noise", core(QuieterRounds(**MWEM), chosen_and_counts), *pair, *claim
-            ),
-            PlantedBug(
-                "selection on exact errors", core(ExactSelection(**MWEM), chosen_and_counts), *tie, *claim
-            ),
+            PlantedBug("a quarter of the noise", core(QuieterRounds(**MWEM), chosen_and_counts), *pair, *claim),
+            PlantedBug("selection on exact errors", core(ExactSelection(**MWEM), chosen_and_counts), *tie, *claim),
         ),
         understated=(
             Understated(
-                "counts as a row is added",
-                added_row(plan),
-                counts_of_rounds(estimator, plan),
-                pairs_of(KINDS, 2),
+                "counts as a row is added", added_row(plan), counts_of_rounds(estimator, plan), pairs_of(KINDS, 2)
             ),
         ),
         estimator=MarginalMWEM(**{**MWEM, "domain": (3, 3)}),

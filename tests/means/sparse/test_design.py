@@ -29,9 +29,7 @@ def test_the_share_is_planned():
     # The figures of the cells that chose them: .102 to .061 at signals of .8, .0061 to .0048.
     halved = planned_design(replace(FEW, share=0.5))
     assert error(FEW, planned_design(FEW), 0.8) < 0.75 * error(FEW, halved, 0.8)
-    assert error(MOST, planned_design(MOST), 0.3) < 0.85 * error(
-        MOST, planned_design(replace(MOST, share=0.5)), 0.3
-    )
+    assert error(MOST, planned_design(MOST), 0.3) < 0.85 * error(MOST, planned_design(replace(MOST, share=0.5)), 0.3)
 
 
 def test_what_the_user_decides_is_kept():

@@ -9,9 +9,7 @@ import scipy.sparse
 from dpstats.data.rows import Narrow
 from dpstats.errors import InvalidData, InvalidParameter
 from dpstats.means import SparseMean
-from dpstats.privacy import (
-    PrivacyBudget,
-)
+from dpstats.privacy import PrivacyBudget
 
 OPTIONS = {"n_nonzero": 2, "clip": 4.0, "std": 1.0, "epsilon": 3.0}
 
@@ -50,9 +48,7 @@ def test_fits_find_strong_signals(way, random_state):
 
 
 @pytest.mark.parametrize("layout", ["csr", "csc", "coo", "lil", "dok", "bsr"])
-@pytest.mark.parametrize(
-    "way", [{}, {"split": True}, {"selection": "peeling"}, {"std": np.full(30, 1.0)}], ids=str
-)
+@pytest.mark.parametrize("way", [{}, {"split": True}, {"selection": "peeling"}, {"std": np.full(30, 1.0)}], ids=str)
 def test_sparse_tables_are_the_dense_ones(layout, way):
     table = scipy.sparse.random(200, 30, density=0.2, random_state=1, format="csr")
     made = SparseMean(**{**OPTIONS, **way}, random_state=0)
@@ -196,9 +192,7 @@ def test_a_column_of_peeling_is_open_where_it_is_clipped():
 # Private spread
 
 
-@pytest.mark.parametrize(
-    "way", [{}, {"split": True}, {"n_nonzero": 20}, {"std_bound": np.full(30, 3.0)}], ids=str
-)
+@pytest.mark.parametrize("way", [{}, {"split": True}, {"n_nonzero": 20}, {"std_bound": np.full(30, 3.0)}], ids=str)
 def test_a_private_spread_costs_the_means_nothing(way):
     X = rows(40_000) * 1.5
     given = {**OPTIONS, "std": "private", "std_bound": 3.0, "clip": 20.0, "random_state": 0, **way}

@@ -7,11 +7,7 @@ import pytest
 import scipy.sparse
 
 from dpstats.means import SparseMean
-from dpstats.privacy import (
-    PrivacyGuarantee,
-    gaussian_sigma,
-    zcdp_rho,
-)
+from dpstats.privacy import PrivacyGuarantee, gaussian_sigma, zcdp_rho
 
 
 def test_a_gumbel_plan_adds_up_in_rho():
@@ -38,9 +34,7 @@ def test_a_release_of_every_column_pays_for_no_selection():
     assert plan.expected_error() < 0.85 * halved.expected_error()
 
 
-@pytest.mark.parametrize(
-    "way", [{}, {"delta": 0.0}, {"std": np.linspace(0.5, 2.0, 8)}, {"n_nonzero": 8}], ids=str
-)
+@pytest.mark.parametrize("way", [{}, {"delta": 0.0}, {"std": np.linspace(0.5, 2.0, 8)}, {"n_nonzero": 8}], ids=str)
 def test_the_largest_of_all_means_are_kept(way):
     given = {"n_nonzero": 3, "clip": 20.0, "std": 1.0, "epsilon": 3.0, **way}
     X = np.random.default_rng(0).normal(size=(3000, 8)) * given["std"]

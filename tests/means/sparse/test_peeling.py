@@ -10,11 +10,7 @@ from dpstats.errors import NotPrivate
 from dpstats.means import SparseMean
 from dpstats.means.sparse_selection import peeling_cost, peeling_delta
 from dpstats.mechanisms import ReportNoisyMax
-from dpstats.privacy import (
-    PrivacyGuarantee,
-    compose,
-    optimal_composition_delta,
-)
+from dpstats.privacy import PrivacyGuarantee, compose, optimal_composition_delta
 from tests.means.sparse.test_estimator import OPTIONS
 
 
@@ -23,9 +19,7 @@ def test_the_exact_total_is_the_optimal_one_of_copies(selections, releases, cost
     each = 2 * cost if selections else cost
     for epsilon in (0.05, 0.3, 1.0):
         expected = optimal_composition_delta(each, selections + releases, epsilon)
-        assert peeling_delta(selections, releases, cost, epsilon) == pytest.approx(
-            expected, rel=1e-9, abs=1e-15
-        )
+        assert peeling_delta(selections, releases, cost, epsilon) == pytest.approx(expected, rel=1e-9, abs=1e-15)
 
 
 def test_the_exact_total_by_enumeration():
@@ -44,13 +38,7 @@ def test_every_plan_of_peeling_has_its_guarantee(n_nonzero, split):
     for epsilon in (0.1, 1.0, 3.0):
         for delta in (0.0, 1e-12, 1e-6, 1e-5, 1e-2):
             made = SparseMean(
-                n_nonzero=n_nonzero,
-                clip=6.0,
-                std=1.0,
-                selection="peeling",
-                epsilon=epsilon,
-                delta=delta,
-                split=split,
+                n_nonzero=n_nonzero, clip=6.0, std=1.0, selection="peeling", epsilon=epsilon, delta=delta, split=split
             )
             found = made.plan(1000, 60).guarantee
             assert 0.9 * epsilon < found.epsilon <= epsilon and found.delta <= delta
@@ -59,9 +47,9 @@ def test_every_plan_of_peeling_has_its_guarantee(n_nonzero, split):
 def test_the_exact_noise_and_the_printed_one():
     # docs/errata.md: b/lambda = 24.0 against 37.2 at s = 10, delta = 1e-5, epsilon = 1.
     exact = SparseMean(n_nonzero=10, clip=1.0, std=1.0, delta=1e-5, selection="peeling").plan(100, 50)
-    printed = SparseMean(
-        n_nonzero=10, clip=1.0, std=1.0, delta=1e-5, selection="peeling", calibration="textbook"
-    ).plan(100, 50)
+    printed = SparseMean(n_nonzero=10, clip=1.0, std=1.0, delta=1e-5, selection="peeling", calibration="textbook").plan(
+        100, 50
+    )
     sensitivity = 2 / 100
     assert exact.noise_scale / sensitivity == pytest.approx(24.02, abs=0.01)
     assert printed.noise_scale / sensitivity == pytest.approx(2 * math.sqrt(30 * math.log(1e5)), rel=1e-9)
@@ -76,13 +64,7 @@ def test_the_printed_noise_is_refused_where_it_is_not_private():
     for s, ratio in ((20, "1.2"), (400, "1.8")):
         with pytest.raises(NotPrivate, match=rf"actual delta of .*, {ratio}\d* times the one claimed"):
             SparseMean(
-                n_nonzero=s,
-                epsilon=10.0,
-                delta=1e-2,
-                clip=1.0,
-                std=1.0,
-                selection="peeling",
-                calibration="textbook",
+                n_nonzero=s, epsilon=10.0, delta=1e-2, clip=1.0, std=1.0, selection="peeling", calibration="textbook"
             ).plan(1000, 500)
     cost = 10 / (2 * math.sqrt(30 * math.log(100)))
     assert peeling_delta(10, 10, cost, 10.0) / 1e-2 == pytest.approx(0.625, abs=0.005)
@@ -119,6 +101,4 @@ def test_laplace_peeling_has_no_bounded_range():
 def test_basic_composition_counts_selections_twice():
     # The published s lambda/epsilon costs 3 epsilon.
     assert peeling_cost(4, 4, 1.0, 0.0) == pytest.approx(1 / 12, rel=1e-12)
-    assert SparseMean(**OPTIONS, delta=0.0, selection="peeling").plan(10, 5).guarantee == PrivacyGuarantee(
-        3.0
-    )
+    assert SparseMean(**OPTIONS, delta=0.0, selection="peeling").plan(10, 5).guarantee == PrivacyGuarantee(3.0)

@@ -4,12 +4,7 @@ import numpy as np
 import pytest
 
 from dpstats.means import SparseMean
-from dpstats.privacy import (
-    BudgetExceeded,
-    PrivacyBudget,
-    PrivacyGuarantee,
-    compose,
-)
+from dpstats.privacy import BudgetExceeded, PrivacyBudget, PrivacyGuarantee, compose
 from tests.means.sparse.test_estimator import OPTIONS
 
 
@@ -84,7 +79,5 @@ def test_skewed_columns_are_found_above_the_threshold_of_any():
 def test_a_plan_says_which_columns_it_is_about():
     plan = SparseMean(n_nonzero=5, clip=6.0, std=1.0).plan(20_000, 200)
     assert "are found in normal columns, above 0.29 in any" in str(plan)
-    assert "in skewed ones none surely" in str(
-        SparseMean(n_nonzero=20, epsilon=0.5, clip=6.0, std=1.0).plan(900, 500)
-    )
+    assert "in skewed ones none surely" in str(SparseMean(n_nonzero=20, epsilon=0.5, clip=6.0, std=1.0).plan(900, 500))
     assert "every column is kept" in str(SparseMean(n_nonzero=3, clip=6.0, std=1.0).plan(100, 3))

@@ -103,40 +103,17 @@ COMMANDS: dict[str, list[str]] = {
     ],
     "proportion": ["proportion", "people.csv", "--column", "name=a"],
     "table": ["table", "people.csv", "--levels", "name=a,b"],
-    "histogram": [
-        "histogram",
-        "people.csv",
-        "--column",
-        "age",
-        "--bins",
-        "0",
-        "50",
-        "100",
-        "--unknown",
-        "drop",
-    ],
+    "histogram": ["histogram", "people.csv", "--column", "age", "--bins", "0", "50", "100", "--unknown", "drop"],
     "bounds": ["bounds", "people.csv", "--column", "age"],
     "quantile": ["quantile", "people.csv", "--column", "age", "--bounds", "0", "100"],
-    "regress": [
-        *["regress", "people.csv", "--column", " b", "--outcome", "age"],
-        *["--bounds", "0", "9", "age=0,100"],
-    ],
+    "regress": [*["regress", "people.csv", "--column", " b", "--outcome", "age"], *["--bounds", "0", "9", "age=0,100"]],
     "survival": [*["survival", "people.csv", "--time", "time", "--event", "event", "--horizon", "10"]],
     "ks": ["ks", "people.csv", "--column", "age", "--by", "name", "--groups", "a,b"],
     "sql": [
         *["sql", "SELECT SUM(age) FROM p", "--table", "p=people.csv", "--bounds", "p.age=0,100"],
         *["--type", "p.age=DOUBLE"],
     ],
-    "statistic": [
-        "statistic",
-        "people.csv",
-        "--column",
-        "age",
-        "--function",
-        "middle:middle",
-        "--epsilon",
-        "20",
-    ],
+    "statistic": ["statistic", "people.csv", "--column", "age", "--function", "middle:middle", "--epsilon", "20"],
     "identity-test": [*["identity-test", "people.csv", "--column", "z", "--mean", "0"]],
 }
 
@@ -176,9 +153,7 @@ def folder(path: Path) -> Iterator[None]:
         frame["z"] = rng.normal(size=1000)
         frame["time"], frame["event"] = rng.uniform(0, 10, 1000), rng.integers(0, 2, 1000)
         frame.to_csv("people.csv", index=False)
-        Path("middle.py").write_text(
-            "def middle(rows):\n    return float(rows.mean().iloc[0])\n", encoding="utf-8"
-        )
+        Path("middle.py").write_text("def middle(rows):\n    return float(rows.mean().iloc[0])\n", encoding="utf-8")
         yield
     finally:
         os.chdir(before)

@@ -88,12 +88,7 @@ class Failpoint:
     """
 
     def __init__(
-        self,
-        kind: str,
-        place: int = 0,
-        failure: Callable[[], BaseException] = memory,
-        *,
-        within: bool = False,
+        self, kind: str, place: int = 0, failure: Callable[[], BaseException] = memory, *, within: bool = False
     ) -> None:
         self.kind, self.place, self.failure, self.within = kind, place, failure, within
         self.armed, self.passed, self.hit = False, 0, ""

@@ -118,11 +118,7 @@ def test_two_processes_and_a_third_run_are_charged_once(here: Path) -> None:
     assert again.communicate()[1] == "" and again.returncode == 0 and contents(here / "out") == first
     assert labels(here / "out") == sorted(f"{DAY} {name}" for name in RELEASES)
     facts: dict[str, Any] = json.loads(first[f"{DAY}.json"])
-    assert list(facts) == RELEASES and [row["name"] for row in facts["cost_by_ward"]["rows"]] == [
-        "A",
-        "B",
-        "C",
-    ]
+    assert list(facts) == RELEASES and [row["name"] for row in facts["cost_by_ward"]["rows"]] == ["A", "B", "C"]
     assert not facts["cost_by_age"]["simulated"] and b"<html" in first[f"{DAY} cost_by_age.html"]
 
 

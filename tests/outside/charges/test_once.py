@@ -225,19 +225,7 @@ def test_a_process_that_does_not_answer_is_told_of(tmp_path: Path, monkeypatch: 
     assert len(budget.history()) == 1
 
 
-COMMAND = [
-    "mean",
-    "people.csv",
-    "--column",
-    "age",
-    "--bounds",
-    "0",
-    "50",
-    "--budget",
-    "b.db",
-    "--once",
-    "night",
-]
+COMMAND = ["mean", "people.csv", "--column", "age", "--bounds", "0", "50", "--budget", "b.db", "--once", "night"]
 
 
 @pytest.mark.parametrize(
@@ -258,14 +246,10 @@ def test_a_killed_command(where: str, charges: int, status: int, tmp_path: Path)
         "import os, signal, sys, pkgutil; from dpstats.cli import main; place = pkgutil.resolve_name(sys.argv[1]); "
         "setattr(place, sys.argv[2], lambda *a, **b: os.kill(os.getpid(), signal.SIGKILL)); main(sys.argv[3:])"
     )
-    owner = (
-        module if module.endswith("output") else f"{module.rpartition('.')[0]}:{module.rpartition('.')[2]}"
-    )
+    owner = module if module.endswith("output") else f"{module.rpartition('.')[0]}:{module.rpartition('.')[2]}"
 
     def run(*words: str) -> Any:
-        return subprocess.run(
-            [sys.executable, *words], capture_output=True, text=True, check=False, cwd=tmp_path
-        )
+        return subprocess.run([sys.executable, *words], capture_output=True, text=True, check=False, cwd=tmp_path)
 
     killed = run("-c", code, owner, name, *COMMAND)
     assert killed.returncode == -signal.SIGKILL, killed.stderr

@@ -73,9 +73,7 @@ def read_by_query(made: Any, table: TableCase, names: list[str]) -> Rows:
     """Return the rows as queries read them."""
     # Columns of Python objects are text, as those of a file are.
     text = made.suffix == ".csv" if isinstance(made, Path) else holds_objects(made)
-    types = {
-        f"t.{name}": SQL_TYPES[kind] for name, kind in zip(names, table.kinds, strict=True) if kind != "text"
-    }
+    types = {f"t.{name}": SQL_TYPES[kind] for name, kind in zip(names, table.kinds, strict=True) if kind != "text"}
     source = Source({"t": made}, types if text else None)
     known = source.tables()["t"]
     source.check_entries(known)

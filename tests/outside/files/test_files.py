@@ -41,9 +41,7 @@ def leave_all_to_duckdb(monkeypatch: pytest.MonkeyPatch) -> None:
 def skip_blank_records(monkeypatch: pytest.MonkeyPatch) -> None:
     records = text._Records._read_records
     monkeypatch.setattr(
-        text._Records,
-        "_read_records",
-        lambda self, start: (each for each in records(self, start) if any(each)),
+        text._Records, "_read_records", lambda self, start: (each for each in records(self, start) if any(each))
     )
     monkeypatch.setattr(text, "scan", lambda *given: Scan(False))
 

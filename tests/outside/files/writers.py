@@ -48,8 +48,7 @@ def to_objects(table: TableCase) -> pd.DataFrame:
     """Return a pandas data frame of Python's objects."""
     frame = pd.DataFrame(index=range(len(table.records)))
     columns = [
-        pd.Series([record[place] for record in table.records], dtype=object)
-        for place in range(len(table.names))
+        pd.Series([record[place] for record in table.records], dtype=object) for place in range(len(table.names))
     ]
     return pd.concat([frame, *columns], axis=1).set_axis(table.names, axis=1)
 
@@ -134,22 +133,14 @@ def write_as_r(escaped: bool) -> Writer:
             return "NA"
         if isinstance(entry, bool):
             return str(entry).upper()
-        return (
-            quote(entry)
-            if isinstance(entry, str)
-            else spell(entry).replace("inf", "Inf").replace("nan", "NaN")
-        )
+        return quote(entry) if isinstance(entry, str) else spell(entry).replace("inf", "Inf").replace("nan", "NaN")
 
     def write(table: TableCase, folder: Path) -> Path | None:
         if "" in table.names or any(entry == "NA" for record in table.records for entry in record):
-            return (
-                None  # R itself does not distinguish it from a missing entry, or from the names of its rows
-            )
+            return None  # R itself does not distinguish it from a missing entry, or from the names of its rows
         path = folder / "x.csv"
         lines = [[quote(""), *map(quote, table.names)]]
-        lines += [
-            [quote(str(place)), *map(entry_of, record)] for place, record in enumerate(table.records, 1)
-        ]
+        lines += [[quote(str(place)), *map(entry_of, record)] for place, record in enumerate(table.records, 1)]
         path.write_bytes("".join(",".join(line) + "\n" for line in lines).encode())
         return path
 
@@ -165,9 +156,7 @@ def write_as_excel(encoding: str) -> Writer:
         writer = csv.writer(text, lineterminator="\r\n")
         writer.writerow(table.names)
         rows = [[spell(entry) for entry in record] for record in table.records]
-        writer.writerows(
-            [[row.upper() if row in ("True", "False") else row for row in each] for each in rows]
-        )
+        writer.writerows([[row.upper() if row in ("True", "False") else row for row in each] for each in rows])
         path.write_bytes(text.getvalue().encode(encoding))
         return path
 

@@ -16,9 +16,7 @@ if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--minutes", type=float, default=5.0)
     parser.add_argument("--each", type=int, default=0, help="containers for each slot; 0 for all")
-    parser.add_argument(
-        "--verbose", action="store_true", help="print errors of other packages and slots not reached"
-    )
+    parser.add_argument("--verbose", action="store_true", help="print errors of other packages and slots not reached")
     options = parser.parse_args()
     seed = daily_seed()
     start = time.monotonic()

@@ -29,9 +29,7 @@ class Canaries:
     @classmethod
     def draw(cls, rng: Random) -> Canaries:
         """Draw three numbers with exact fractions, and three words."""
-        numbers = tuple(
-            rng.randrange(23_457, 98_765) + rng.choice((25, 27, 29, 45, 55, 59)) / 64 for _ in range(3)
-        )
+        numbers = tuple(rng.randrange(23_457, 98_765) + rng.choice((25, 27, 29, 45, 55, 59)) / 64 for _ in range(3))
         words = tuple("".join(rng.choices(LETTERS, k=9)) for _ in range(3))
         return cls(numbers, words)
 

@@ -69,11 +69,7 @@ def run(script: Script, called: Callable[..., Any]) -> None:
             tree = ast.fix_missing_locations(_Calls().visit(ast.parse(source)))
         except SyntaxError:
             continue
-        with (
-            contextlib.redirect_stdout(io.StringIO()),
-            contextlib.suppress(Exception),
-            warnings.catch_warnings(),
-        ):
+        with contextlib.redirect_stdout(io.StringIO()), contextlib.suppress(Exception), warnings.catch_warnings():
             warnings.simplefilter("ignore")
             exec(compile(tree, script.name, "exec"), names)
 

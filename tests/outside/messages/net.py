@@ -30,20 +30,7 @@ EXEMPT = {
 }
 """Slots of functions for developers, whose words are part of a message by their meaning."""
 EXEMPT_METHODS = {"codes", "resolve", "check_size", "read"}
-DATA = {
-    "X",
-    "y",
-    "data",
-    "frame",
-    "rows",
-    "values",
-    "dataset",
-    "counts",
-    "utilities",
-    "value",
-    "groups",
-    "units",
-}
+DATA = {"X", "y", "data", "frame", "rows", "values", "dataset", "counts", "utilities", "value", "groups", "units"}
 """Names of slots that hold data in methods that release: there a single number is private, too."""
 RELEASES = {"fit", "fit_predict", "release", "stream", "select", "query", "randomize", "one_row_per_unit"}
 SLOW = 1.0
@@ -156,9 +143,7 @@ class Net:
                     signature, {**copied(dict(given)), slot: (container,) if spread else container}
                 )
                 # Arguments in the signature's order, as BoundArguments reads them.
-                ordered = {
-                    key: bound.arguments[key] for key in signature.parameters if key in bound.arguments
-                }
+                ordered = {key: bound.arguments[key] for key in signature.parameters if key in bound.arguments}
                 bound = inspect.BoundArguments(signature, ordered)  # type: ignore[arg-type]
                 return _bound_copy(function)(*bound.args, **bound.kwargs)
 
@@ -174,9 +159,7 @@ class Net:
                     made.set_params(**{slot: container})
                     for shown in (repr, str, lambda one: one._repr_html_()):
                         if (trace := self.canaries.find(shown(made) or "")) is not None:
-                            raise AssertionError(
-                                f"repr of {type(made).__name__} shows {trace}: {shown(made)[:200]}"
-                            )
+                            raise AssertionError(f"repr of {type(made).__name__} shows {trace}: {shown(made)[:200]}")
                     return getattr(made, function.__name__)(*copied(args), **copied(options))
 
                 self.slot((f"{name}, parameter", slot), call_with, False)
@@ -203,11 +186,7 @@ class Net:
         chosen = list(makers) if not self.each else self.rng.sample(list(makers), min(self.each, len(makers)))
         most = self.each or len(makers)
         for kind in chosen:
-            if (
-                self.times[which] >= most
-                or time.monotonic() > self.deadline
-                or self.rng.random() > self.share
-            ):
+            if self.times[which] >= most or time.monotonic() > self.deadline or self.rng.random() > self.share:
                 return
             self.times[which] += 1
             self.count.tried.add(which)

@@ -85,9 +85,7 @@ def fit_rows(seed: int, deadline: float, most: int | None = None) -> Count:
                 warnings.simplefilter("always")
                 try:
                     found = list(fitted_texts(made.fit(*data)))
-                    kept = pickle.dumps(
-                        {name: value for name, value in vars(made).items() if name != "budget"}
-                    )
+                    kept = pickle.dumps({name: value for name, value in vars(made).items() if name != "budget"})
                     count.outcomes["fitted"] += 1
                 except Exception as error:
                     found, kept = list(texts(error)), b""
@@ -138,9 +136,7 @@ def _write(file: Path, canaries: Canaries, odd: str, rng: Random) -> Path:
     return file
 
 
-def _check(
-    canaries: Canaries, count: Count, folder: Path, arguments: list[str], which: tuple[str, str]
-) -> None:
+def _check(canaries: Canaries, count: Count, folder: Path, arguments: list[str], which: tuple[str, str]) -> None:
     count.tried.add(which)
     said = io.StringIO()
     with (

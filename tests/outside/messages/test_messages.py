@@ -60,9 +60,7 @@ ENTRIES = [48271.390625, 59341.453125, 61234.703125, 70123.546875]
     ],
 )
 @pytest.mark.parametrize("kind", [list, tuple, np.array, pd.Series])
-def test_a_column_in_a_wrong_slot_is_described(
-    call: Callable[[Any], Any], kind: Callable[[Any], Any]
-) -> None:
+def test_a_column_in_a_wrong_slot_is_described(call: Callable[[Any], Any], kind: Callable[[Any], Any]) -> None:
     with pytest.raises(errors.InvalidParameter) as caught:
         call(kind(ENTRIES))
     error = caught.value

@@ -33,9 +33,7 @@ def run() -> int:
     parser.add_argument("--minutes", type=float, default=1.0)
     parser.add_argument("--seed", type=int, default=daily_seed())
     parser.add_argument("--cells", type=int, default=10**9, help="at most this many cells")
-    parser.add_argument(
-        "--family", choices=FAMILIES, default="", help="no other cells; --cell needs it again"
-    )
+    parser.add_argument("--family", choices=FAMILIES, default="", help="no other cells; --cell needs it again")
     parser.add_argument("--cell", metavar="SEED:K", help="one cell, again")
     parser.add_argument("--write", action="store_true", help=f"write {PAGE.name} beside the net")
     options = parser.parse_args()
@@ -48,9 +46,7 @@ def run() -> int:
     net = Net(options.seed, options.family).run(60 * options.minutes, range(options.cells))
     print(net.page())
     if options.write:
-        commit = subprocess.run(
-            ["git", "rev-parse", "--short=8", "HEAD"], capture_output=True, text=True
-        ).stdout
+        commit = subprocess.run(["git", "rev-parse", "--short=8", "HEAD"], capture_output=True, text=True).stdout
         command = f"python -m tests.outside.statements --minutes {options.minutes:g} --seed {options.seed}"
         PAGE.write_text(HEAD.format(datetime.now(UTC), command, commit.strip(), net.page()), encoding="utf-8")
     return int(bool(net.faults))

@@ -90,10 +90,7 @@ def draw_cell(draw: Draw, question: str = "") -> Cell:
         if np.isnan(value):
             return None
         if asked in QUARTILES:
-            off, std = (
-                _ranks_off(rows, arms[place], columns["x0"], value, QUARTILES[asked]),
-                _rank_error(model),
-            )
+            off, std = (_ranks_off(rows, arms[place], columns["x0"], value, QUARTILES[asked]), _rank_error(model))
         else:
             exact = _exact(rows, arms, place, columns["x0"], asked, level)
             if np.isnan(exact):
@@ -102,9 +99,7 @@ def draw_cell(draw: Draw, question: str = "") -> Cell:
         room = 1e-9 * (1 + abs(value))
         return Answer(bool(off > REACH * std + room), notes, 2 * REACH * std)
 
-    words = (
-        "interval of a mean 0.95" if asked == "interval" else f"noise of {'an arm' if asked == BY else asked}"
-    )
+    words = "interval of a mean 0.95" if asked == "interval" else f"noise of {'an arm' if asked == BY else asked}"
     return Cell("CohortTable", words, facts, [arms[place]], nominal, answer)
 
 

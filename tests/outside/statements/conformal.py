@@ -56,9 +56,7 @@ def draw_cell(draw: Draw, question: str = "") -> Cell:
         if classifies:
             held = fit.predict_set(frame.iloc[new])[0]
             # A class that is not in the model is refused in calibration rows, and is in no population here.
-            return Answer(
-                not held[list(fit.classes_).index(y[new[0]])], fit.summary().notes, float(held.sum())
-            )
+            return Answer(not held[list(fit.classes_).index(y[new[0]])], fit.summary().notes, float(held.sum()))
         low, high = (end[0] for end in fit.predict_interval(frame.iloc[new]))
         return Answer(not low <= y[new[0]] <= high, fit.summary().notes, float(high - low))
 
@@ -113,9 +111,7 @@ def _classifier(draw: Draw, facts: dict[str, Any], options: dict[str, Any], X: A
     """Return classes, the class, and options with a fitted model that has all of them."""
     k = int(draw.integers(2, 6))
     Z = (X - X.mean(axis=0)) / np.where(X.std(axis=0) > 0, X.std(axis=0), 1.0)
-    scores = draw.choice([0.3, 1.0, 4.0]) * Z @ draw.normal(size=(X.shape[1], k)) + np.log(
-        draw_shares(draw, k)
-    )
+    scores = draw.choice([0.3, 1.0, 4.0]) * Z @ draw.normal(size=(X.shape[1], k)) + np.log(draw_shares(draw, k))
     y = np.argmax(scores + draw.gumbel(size=scores.shape), axis=1)
     size = round(log_uniform(draw, 50, 2000))
     train = np.concatenate([draw.integers(SIZE, size=size), np.unique(y, return_index=True)[1]])

@@ -41,12 +41,7 @@ def _elliptical(draw: Draw, facts: dict[str, Any], d: int) -> Floats:
     mixed = draw.normal(size=(SIZE, d)) @ draw.normal(size=(d, d)) + 0.3 * draw.normal(size=(SIZE, d))
     if heavy:
         mixed /= np.sqrt(draw.chisquare(5, size=(SIZE, 1)) / 5)
-    facts |= {
-        "x": f"{d} of {'t5' if heavy else 'normal'}",
-        "heavy tails": heavy,
-        "skewed": False,
-        "uneven": False,
-    }
+    facts |= {"x": f"{d} of {'t5' if heavy else 'normal'}", "heavy tails": heavy, "skewed": False, "uneven": False}
     return mixed
 
 
@@ -135,9 +130,7 @@ def draw_correlation(draw: Draw, question: str = "", method: str = "") -> Cell:
         X = sample_rows(draw, frame, n, missing)
         return PrivateCorrelation(**options, random_state=seed(draw, facts)).fit(X), X
 
-    return Asker("PrivateCorrelation", facts, fit, lambda *_: target, None, _pairs(d), given).cell(
-        draw, question
-    )
+    return Asker("PrivateCorrelation", facts, fit, lambda *_: target, None, _pairs(d), given).cell(draw, question)
 
 
 def draw_components(draw: Draw, question: str = "") -> Cell:
@@ -189,9 +182,7 @@ def draw_hotelling(draw: Draw, question: str = "") -> Cell:
     inside = frame.clip(*box.T)
     share, other = float(draw.uniform(0.1, 0.5)), bool(draw.random() < 0.3) and two and assume == "mean"
     options |= {"bounds": box, "assume": assume}
-    options |= (
-        {"groups": ("a", "b")} if two else {"mean": inside.mean(axis=0) if assume == "mean" else center}
-    )
+    options |= {"groups": ("a", "b")} if two else {"mean": inside.mean(axis=0) if assume == "mean" else center}
     missing = draw_missing(draw, facts, options)
     facts |= {"of": "two samples" if two else "one sample", "assume": assume, "mirrored": mirrored}
     facts |= {"share": f"{share:.2g}" if two else "", "other spread": other}

@@ -77,10 +77,7 @@ def _groups(draw: Draw, facts: dict[str, Any]) -> Groups:
                     other = draw_values(draw, kind)
                 else:
                     spread = base[:, j].std()
-                    other = (
-                        base[:, j] * log_uniform(draw, 0.5, 2)
-                        + draw.normal() * draw.choice([0.1, 1.0]) * spread
-                    )
+                    other = base[:, j] * log_uniform(draw, 0.5, 2) + draw.normal() * draw.choice([0.1, 1.0]) * spread
                 frames[g, :, j] = other
     undeclared = k > 2 and draw.random() < 0.2
     facts |= {"x": ", ".join(kinds), "shares": " ".join(f"{share:.2g}" for share in shares), "equal": equal}
@@ -131,9 +128,7 @@ def draw_cell(draw: Draw, question: str = "") -> Cell:
 class Asker:
     """Draws samples of groups, fits, and asks a question."""
 
-    def __init__(
-        self, groups: Groups, options: dict[str, Any], facts: dict[str, Any], missing: float, n: int
-    ) -> None:
+    def __init__(self, groups: Groups, options: dict[str, Any], facts: dict[str, Any], missing: float, n: int) -> None:
         self.groups, self.options, self.facts, self.missing, self.n = groups, options, facts, missing, n
         self.low, self.high = options["bounds"].T
         self.labels = np.array([f"g{g}" for g in range(len(groups.shares))])
@@ -142,9 +137,7 @@ class Asker:
         self.found = options["groups"] == "discover"
         self.rows = n * (1 - missing) * groups.shares
         with np.errstate(invalid="ignore"):
-            kurtosis = ((inside - self.truth[:, None]) ** 4).mean(axis=1) / np.maximum(
-                self.spread, 1e-300
-            ) ** 4
+            kurtosis = ((inside - self.truth[:, None]) ** 4).mean(axis=1) / np.maximum(self.spread, 1e-300) ** 4
         facts["long-tailed"] = bool(np.nanmax(kurtosis, initial=0.0) > LONG)
 
     def sample(self, draw: Draw) -> tuple[Floats, Any]:
@@ -207,14 +200,8 @@ class Asker:
         def without_privacy(draw: Draw) -> bool:
             X, places = self.sample(draw)
             whole = np.isfinite(X).all(axis=1)
-            rows = {
-                g: X[(places == g) & whole].clip(self.low, self.high)
-                for pair in pairs
-                for g in np.ravel(pair)
-            }
-            return any(
-                self._is_refuted(rows, np.ravel(pair), j, tail, side) for pair in pairs for j in columns
-            )
+            rows = {g: X[(places == g) & whole].clip(self.low, self.high) for pair in pairs for g in np.ravel(pair)}
+            return any(self._is_refuted(rows, np.ravel(pair), j, tail, side) for pair in pairs for j in columns)
 
         return without_privacy
 
@@ -223,9 +210,7 @@ class Asker:
         if min(len(rows[g]) for g in pair) < 2:
             return False
         signs = np.array([1.0, -1.0])[: len(pair)]
-        off = sum(
-            sign * (rows[g][:, j].mean() - self.truth[g, j]) for sign, g in zip(signs, pair, strict=True)
-        )
+        off = sum(sign * (rows[g][:, j].mean() - self.truth[g, j]) for sign, g in zip(signs, pair, strict=True))
         parts = np.array([rows[g][:, j].var(ddof=1) / len(rows[g]) for g in pair])
         free = np.array([len(rows[g]) - 1 for g in pair])
         degrees = parts.sum() ** 2 / max((parts**2 / free).sum(), 1e-300) if parts.any() else free.min()
@@ -265,8 +250,7 @@ class Asker:
 
         def ask(model: Any, X: Any, places: Any) -> tuple[bool, Any]:
             low, high = (
-                end[self._row(model, g), j]
-                for end in model.confidence_interval(1 - nominal, alternative=side)
+                end[self._row(model, g), j] for end in model.confidence_interval(1 - nominal, alternative=side)
             )
             return _outside(low, high, self.truth[g, j]), ()
 

@@ -117,9 +117,7 @@ def draw_labelled(
     size = max(float((X @ slopes).std()), 1e-3) * log_uniform(draw, 0.2, 5)
     jumps = [draw.normal(size=len(own) - 1) * size for own in levels.values()]
     jumps[0] *= not equal
-    dummies = [
-        (codes[name] == level).astype(float) for name, own in levels.items() for level in range(1, len(own))
-    ]
+    dummies = [(codes[name] == level).astype(float) for name, own in levels.items() for level in range(1, len(own))]
     X = np.column_stack([X, *dummies])
     facts |= {
         "x": ", ".join(kinds),
@@ -156,9 +154,7 @@ def draw_factors(draw: Draw, question: str = "") -> Cell:
     """Return a random cell of `PrivateLinearRegression` with factors, with this question if it is given."""
     facts: dict[str, Any] = {}
     n, missing, options = draw_options(draw, facts)
-    rows, beside = draw_labelled(
-        draw, facts, 2 if draw.random() < 0.3 else 1, bool(draw.random() < 0.5), True
-    )
+    rows, beside = draw_labelled(draw, facts, 2 if draw.random() < 0.3 else 1, bool(draw.random() < 0.5), True)
     options |= {"x_bounds": rows.box, "y_bounds": rows.y_bounds, "factors": rows.levels, **beside.options}
     return FactorsAsker(rows, beside, options, facts, missing, n).cell(draw, question)
 
@@ -179,13 +175,7 @@ class FactorsAsker(regressions.Asker):
     """Draws samples of rows with labels, fits `PrivateLinearRegression`, and asks a question."""
 
     def __init__(
-        self,
-        rows: Labelled,
-        beside: Beside,
-        options: dict[str, Any],
-        facts: dict[str, Any],
-        missing: float,
-        n: int,
+        self, rows: Labelled, beside: Beside, options: dict[str, Any], facts: dict[str, Any], missing: float, n: int
     ) -> None:
         self.rows = rows
         facts["factors"] = " and ".join(f"{name} of {len(own)}" for name, own in rows.levels.items())
@@ -286,13 +276,7 @@ class AdjustedAsker(FactorsAsker):
         return cell
 
     def _ask(
-        self,
-        question: str,
-        levels: Any,
-        nominal: float,
-        ask: Callable[..., Any],
-        usual: Any,
-        is_test: bool = False,
+        self, question: str, levels: Any, nominal: float, ask: Callable[..., Any], usual: Any, is_test: bool = False
     ) -> Cell:
         """Return a cell whose question is asked of a fit: (missed, notes of the answer).
 

@@ -122,9 +122,7 @@ def _adaptive(draw: Draw) -> Asker:
         X = sample_rows(draw, frame, n, missing)
         return AdaptiveMean(**options, random_state=seed(draw, facts)).fit(X), X
 
-    return Asker(
-        "AdaptiveMean", facts, fit, lambda *given: center, lambda X: usual_means(whole(X)), _names(d), given
-    )
+    return Asker("AdaptiveMean", facts, fit, lambda *given: center, lambda X: usual_means(whole(X)), _names(d), given)
 
 
 def _sparse(draw: Draw) -> Asker:
@@ -141,9 +139,7 @@ def _sparse(draw: Draw) -> Asker:
     private = bool(draw.random() < 0.3) and options["delta"] > 0
     clip = spread * log_uniform(draw, 3, 20)
     options |= {"n_nonzero": most, "clip": clip, "split": True, "max_signal": float(draw.choice([1.0, 3.0]))}
-    options |= (
-        {"std": "private", "std_bound": 2 * spread} if private else {"std": spread * draw.uniform(1, 2)}
-    )
+    options |= {"std": "private", "std_bound": 2 * spread} if private else {"std": spread * draw.uniform(1, 2)}
     peeling = bool(draw.random() < 0.3) and not private
     options["selection"] = "peeling" if peeling else "gumbel"
     facts |= {"of": options["selection"], "std": "private" if private else "public", "columns": d}

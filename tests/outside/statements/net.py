@@ -95,9 +95,7 @@ def judge_cell(seed: int, k: int, seconds: float = SECONDS, family: str = "") ->
     return cell, verdict
 
 
-def compare_with_others(
-    cell: Cell, verdict: Verdict, draws: Callable[[int], Draw], seconds: float
-) -> Verdict:
+def compare_with_others(cell: Cell, verdict: Verdict, draws: Callable[[int], Draw], seconds: float) -> Verdict:
     """Return the verdict of a cell whose answers are false, beside the usual method without privacy.
 
     Where this method is wrong as often on the same rows, privacy has no part in it, and the verdict is "as others".
@@ -180,9 +178,7 @@ class Net:
         ]
         for family in [*sorted({family for family, _ in self.counts}), "all"]:
             row = total if family == "all" else {kind: self.counts[family, kind] for kind in KINDS}
-            lines.append(
-                f"{family:32}" + "".join(f"{count:>10,}" for count in (sum(row.values()), *row.values()))
-            )
+            lines.append(f"{family:32}" + "".join(f"{count:>10,}" for count in (sum(row.values()), *row.values())))
         for kind in ("false", "crash", "as others", "useless", "undecided"):
             some = [each for each in self.found if each[2].kind == kind]
             lines += ["", f"{len(some)} {kind}"] if some else []
@@ -199,7 +195,5 @@ class Net:
             lines += [f"  {reason}: {', '.join(map(str, ks))}" for reason, ks in reasons.items()]
         if self.careless:
             lines += ["", "Notes in most fits of cells whose answers hold"]
-            lines += [
-                f"  {times:4} {family}: {note}" for (family, note), times in self.careless.most_common()
-            ]
+            lines += [f"  {times:4} {family}: {note}" for (family, note), times in self.careless.most_common()]
         return "\n".join(lines)

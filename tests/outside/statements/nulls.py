@@ -10,13 +10,7 @@ import numpy as np
 from scipy import stats
 
 from dpstats.identity import FilteringTest, LipschitzExtensionTest, RowDistanceTest, SpatialSignTest
-from dpstats.ranks import (
-    GoodnessOfFitTest,
-    KolmogorovSmirnovTest,
-    KruskalWallisTest,
-    MannWhitneyTest,
-    SignedRankTest,
-)
+from dpstats.ranks import GoodnessOfFitTest, KolmogorovSmirnovTest, KruskalWallisTest, MannWhitneyTest, SignedRankTest
 from tests.outside.statements.group_means import draw_shares
 from tests.outside.statements.populations import SIZE, Draw, Floats, log_uniform
 from tests.outside.statements.questions import (
@@ -44,9 +38,7 @@ def draw_ranks(draw: Draw, question: str = "") -> Cell:
     del options["delta"]
     x = draw_frame(draw, facts, 1)
     options["n_simulations"] = SIMULATED
-    kind = question or str(
-        draw.choice(["mann-whitney", "mann-whitney", "signed rank", "kruskal", "superiority"])
-    )
+    kind = question or str(draw.choice(["mann-whitney", "mann-whitney", "signed rank", "kruskal", "superiority"]))
     facts["of"] = kind
     if kind == "signed rank":
         return _signed_rank(draw, facts, options, x, n)
@@ -66,10 +58,7 @@ def draw_ranks(draw: Draw, question: str = "") -> Cell:
     if kind == "mann-whitney":
         options["alternative"] = side
         options["smaller_fraction"] = float(draw.choice([0.5, 0.2])) if not public else 0.5
-    facts |= {
-        "sizes": "public" if public else "private",
-        "shares": " ".join(f"{share:.2g}" for share in shares),
-    }
+    facts |= {"sizes": "public" if public else "private", "shares": " ".join(f"{share:.2g}" for share in shares)}
 
     def fit(draw: Draw) -> tuple[Any, Any]:
         places = (
@@ -85,9 +74,7 @@ def draw_ranks(draw: Draw, question: str = "") -> Cell:
 
     if kind == "superiority":
         y = np.sort(x[:, 0])
-        above, equal = (
-            np.searchsorted(y, x[:, 0] + move, side=way).mean() / SIZE for way in ("left", "right")
-        )
+        above, equal = (np.searchsorted(y, x[:, 0] + move, side=way).mean() / SIZE for way in ("left", "right"))
         target = float((above + equal) / 2)
         return Asker("MannWhitneyTest", facts, fit, lambda *_: target, None, ["P(g0 > g1)"]).cell(draw)
 
@@ -111,9 +98,7 @@ def _signed_rank(draw: Draw, facts: dict[str, Any], options: dict[str, Any], x: 
 
     def fit(draw: Draw) -> tuple[Any, Any]:
         rows = sample_rows(draw, x, n, missing)[:, 0] * draw.choice([-1, 1], n)
-        return SignedRankTest(**options, random_state=seed(draw, facts)).fit(rows).result_, rows[
-            np.isfinite(rows)
-        ]
+        return SignedRankTest(**options, random_state=seed(draw, facts)).fit(rows).result_, rows[np.isfinite(rows)]
 
     def usual(rows: Floats) -> float:
         return float(stats.wilcoxon(rows, alternative=side).pvalue) if np.any(rows) else 1.0
@@ -136,10 +121,7 @@ def draw_distributions(draw: Draw, question: str = "") -> Cell:
     first = min(max(round(n * shares[0]), 1), n - 1)
     missing = 0.0 if public else draw_missing(draw, facts, options)
     options |= {"groups": ["g0", "g1"]} | ({"sizes": (first, n - first)} if public else {})
-    facts |= {
-        "sizes": "public" if public else "private",
-        "shares": " ".join(f"{share:.2g}" for share in shares),
-    }
+    facts |= {"sizes": "public" if public else "private", "shares": " ".join(f"{share:.2g}" for share in shares)}
 
     def fit(draw: Draw) -> tuple[Any, Any]:
         public_places = np.repeat([0, 1], [first, n - first])

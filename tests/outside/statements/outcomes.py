@@ -86,9 +86,7 @@ def logistic(draw: Draw, X: Floats, slopes: Floats, facts: dict[str, Any]) -> Ou
     signal = X @ slopes
     level = 0.0
     if not facts.get("no intercept"):
-        level = float(
-            brentq(lambda a: expit(a + signal).mean() - rate, -200 - signal.max(), 200 - signal.min())
-        )
+        level = float(brentq(lambda a: expit(a + signal).mean() - rate, -200 - signal.max(), 200 - signal.min()))
     eta = level + signal
     facts["rate"] = f"{expit(eta).mean():.3g}"
     variance = expit(eta) * expit(-eta)
@@ -126,9 +124,7 @@ def log_linear(draw: Draw, X: Floats, slopes: Floats, facts: dict[str, Any], cou
     return Outcomes(X, eta, np.append(level, slopes), outcomes, variance * weight**2, mu * weight, reach)
 
 
-def bound_outcome(
-    draw: Draw, name: str, model: Outcomes, beside: Beside, facts: dict[str, Any]
-) -> dict[str, Any]:
+def bound_outcome(draw: Draw, name: str, model: Outcomes, beside: Beside, facts: dict[str, Any]) -> dict[str, Any]:
     """Return public bounds of the outcome, with what is beside it, and multiply the reach of a score by them."""
     if name == FAMILIES[2]:
         return {}
@@ -164,9 +160,7 @@ class Beside:
         log_linear = name in FAMILIES[3:]
         self.role = "exposure" if log_linear else "offset"
         if name != LINEAR[1] and draw.random() < 0.2:
-            self._add(
-                "weights", draw.uniform(0.1, 1, SIZE) ** draw.choice([0.5, 2.0]), "weight_bounds", (0.0, 1.0)
-            )
+            self._add("weights", draw.uniform(0.1, 1, SIZE) ** draw.choice([0.5, 2.0]), "weight_bounds", (0.0, 1.0))
         if name != LINEAR[1] and draw.random() < 0.2:
             values = draw.uniform(0.2, 3.0, SIZE) if log_linear else draw.normal(size=SIZE).clip(-3, 3)
             bounds = (0.2, 3.0) if log_linear else (-3.0, 3.0)
@@ -186,9 +180,7 @@ class Beside:
         return eta[rows] + (np.log(given) if self.role == "exposure" else given)
 
 
-def rule_error(
-    cell: Outcomes, box: Floats, n: float, epsilon: float, delta: float, intercept: bool
-) -> Floats:
+def rule_error(cell: Outcomes, box: Floats, n: float, epsilon: float, delta: float, intercept: bool) -> Floats:
     """Return the covariance of the coefficients by a public rule that is told the design.
 
     It is one Newton step: its errors are the sampling error, and the noise of one gradient of rows in the box at half

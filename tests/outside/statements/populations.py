@@ -68,11 +68,7 @@ def log_uniform(draw: Draw, low: float, high: float) -> float:
 
 def draw_kind(draw: Draw, constant: float = 0.02) -> str:
     """Return the kind of a column; a constant one is rarer."""
-    return (
-        "constant"
-        if draw.random() < constant
-        else str(draw.choice([kind for kind in KINDS if kind != "constant"]))
-    )
+    return "constant" if draw.random() < constant else str(draw.choice([kind for kind in KINDS if kind != "constant"]))
 
 
 def draw_values(draw: Draw, kind: str, size: int = SIZE, *, unit: bool = True) -> Floats:

@@ -41,17 +41,13 @@ def draw_cell(draw: Draw, question: str = "") -> Cell:
     share = float(draw.choice([0.2, 0.2, 0.5]))
     if draw.random() < 0.9:
         # Nearly all cells have enough rows.
-        facts["n"] = n = max(
-            n, math.ceil(LEAST * d / (share * min(options["epsilon"], 10)) * draw.uniform(1, 4))
-        )
+        facts["n"] = n = max(n, math.ceil(LEAST * d / (share * min(options["epsilon"], 10)) * draw.uniform(1, 4)))
         n = min(n, 10_000)
         facts["n"] = n
     options["bounds"] = "private"
     if share != 0.2 or draw.random() < 0.4:
         step = 1.0 if set(facts["x"].split(", ")) <= set(CODED) and kind is not _quantiles else None
-        within = [None, (0.0, math.inf), (-math.inf, float(np.quantile(frame, 0.99)) + 1e-9)][
-            draw.integers(3)
-        ]
+        within = [None, (0.0, math.inf), (-math.inf, float(np.quantile(frame, 0.99)) + 1e-9)][draw.integers(3)]
         options["bounds"] = UnknownBounds(step=step, within=within, share=share)
         facts |= {"step": step or "", "within": str(within or ""), "share": share}
     if kind in (_mean, _variance, _groups) and draw.random() < 0.25:
@@ -154,9 +150,7 @@ def _quantiles(draw: Draw, facts: dict[str, Any], options: dict[str, Any], frame
             return PrivateDistribution(**options, random_state=state)
         given = {key: value for key, value in options.items() if key != "delta" or not kind}
         if kind:
-            return GroupQuantiles(
-                q, groups=["g0", "g1"], **given, confidence_level=1 - level, random_state=state
-            )
+            return GroupQuantiles(q, groups=["g0", "g1"], **given, confidence_level=1 - level, random_state=state)
         return PrivateQuantile(q, **given, confidence_level=1 - level, random_state=state)
 
     def fit(draw: Draw) -> tuple[Any, Any]:

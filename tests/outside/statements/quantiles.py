@@ -43,9 +43,7 @@ def _column(draw: Draw, facts: dict[str, Any], options: dict[str, Any]) -> Float
     options["bounds"] = (float(low), float(high))
     # Where bounds cut a share of the rows, many share a bound.
     cut = np.mean((x < low) | (x > high))
-    facts["uneven"] = bool(
-        (facts["uneven"] or cut > 0.01) and not (facts.get("step") and facts["x"] in CODED)
-    )
+    facts["uneven"] = bool((facts["uneven"] or cut > 0.01) and not (facts.get("step") and facts["x"] in CODED))
     return x
 
 
@@ -122,10 +120,7 @@ def draw_groups(draw: Draw, question: str = "") -> Cell:
         x, options["bounds"] = x + up, (options["bounds"][0] + up, options["bounds"][1] + up)
     options |= {"q": q.tolist(), "groups": groups, "confidence_level": 1 - level}
     missing = draw_missing(draw, facts, options)
-    facts |= {
-        "of": " ".join(f"{each:g}" for each in q),
-        "shares": " ".join(f"{share:.2g}" for share in shares),
-    }
+    facts |= {"of": " ".join(f"{each:g}" for each in q), "shares": " ".join(f"{share:.2g}" for share in shares)}
     ends = np.array([quantile_range(x + move, q, options["bounds"]) for move in moves])
     low, high = ends[:, 0], ends[:, 1]
     low_end, high_end = options["bounds"]
@@ -194,19 +189,12 @@ def _distribution(draw: Draw, question: str) -> Cell:
         def without_privacy(draw: Draw) -> bool:
             rows = whole(sample_rows(draw, x[:, None], n, missing))[:, 0]
             cdf, seen = (
-                np.searchsorted(np.sort(each), points, side="right") / max(each.size, 1)
-                for each in (inside, rows)
+                np.searchsorted(np.sort(each), points, side="right") / max(each.size, 1) for each in (inside, rows)
             )
             return bool(np.max(np.abs(cdf - seen)) > np.sqrt(np.log(2 / level) / 2 / max(rows.size, 1)))
 
         return Cell(
-            "PrivateDistribution",
-            f"band {1 - level:g}",
-            facts,
-            ["x"],
-            level,
-            answer,
-            without_privacy=without_privacy,
+            "PrivateDistribution", f"band {1 - level:g}", facts, ["x"], level, answer, without_privacy=without_privacy
         )
     facts["of"] = " ".join(f"{each:g}" for each in q)
     asker = Asker(

@@ -14,15 +14,7 @@ from dpstats.sql import PrivateSQL
 from tests.outside.statements.group_means import draw_shares
 from tests.outside.statements.populations import SIZE, Draw, Floats, log_uniform
 from tests.outside.statements.quantiles import quantile_range
-from tests.outside.statements.questions import (
-    Asker,
-    as_text,
-    draw_box,
-    draw_frame,
-    draw_options,
-    is_outside,
-    seed,
-)
+from tests.outside.statements.questions import Asker, as_text, draw_box, draw_frame, draw_options, is_outside, seed
 from tests.outside.statements.verdict import Answer, Cell
 
 ROWS = {
@@ -81,9 +73,7 @@ def draw_workload(draw: Draw, question: str = "") -> Cell:
             if not np.isfinite(low):
                 return None
             places = np.unravel_index(cell, [sizes[j] for j in table])
-            share = np.mean(
-                np.all([rows[:, j] == place for j, place in zip(table, places, strict=True)], axis=0)
-            )
+            share = np.mean(np.all([rows[:, j] == place for j, place in zip(table, places, strict=True)], axis=0))
             return Answer(is_outside(low, high, share, share), model.summary().notes, float(high - low))
 
         return Cell("MarginalMWEM", as_text("measured table", level), facts, ["x0"], level, answer)
@@ -105,13 +95,7 @@ def draw_workload(draw: Draw, question: str = "") -> Cell:
         return rate, np.sqrt(rate * (1 - rate) / n), np.inf
 
     asker = Asker(
-        "WorkloadAnswers",
-        facts,
-        fit,
-        truth,
-        usual if estimand == "population" else None,
-        known,
-        {"estimand": estimand},
+        "WorkloadAnswers", facts, fit, truth, usual if estimand == "population" else None, known, {"estimand": estimand}
     )
     return asker.cell(draw, question)
 
@@ -132,9 +116,7 @@ class Sums:
             return np.array([self.by.size().get(self.groups[0], 0)])
         found = {"counts": self.by.size, "sums": self.by.sum, "means": self.by.mean}.get(kind)
         values = found() if found else self.by.std(ddof=0)
-        return (
-            values.reindex(self.groups).fillna(0.0 if kind in ("counts", "sums") else np.nan).to_numpy(float)
-        )
+        return values.reindex(self.groups).fillna(0.0 if kind in ("counts", "sums") else np.nan).to_numpy(float)
 
 
 def draw_sql(draw: Draw, question: str = "") -> Cell:
@@ -185,9 +167,7 @@ def draw_sql(draw: Draw, question: str = "") -> Cell:
 
     names = groups if several else ["x"]
     quantiles = kind in ("median", "deciles")
-    levels, sides = (
-        ((0.05,), ("two-sided",)) if quantiles else ((0.2, 0.05, 0.01), ("two-sided", "less", "greater"))
-    )
+    levels, sides = ((0.05,), ("two-sided",)) if quantiles else ((0.2, 0.05, 0.01), ("two-sided", "less", "greater"))
     asked = ("interval",) if quantiles else ("interval", "interval", "test", "together")
     asker = Asker("PrivateSQL", facts, fit, truth, None, names, {}, levels, sides, asked)
     return asker.cell(draw)

@@ -59,17 +59,13 @@ def draw_frame(draw: Draw, facts: dict[str, Any], d: int, constant: float = 0.02
     return X
 
 
-def draw_box(
-    draw: Draw, facts: dict[str, Any], X: Floats, *, hard: bool = False, shifted: bool = True
-) -> Floats:
+def draw_box(draw: Draw, facts: dict[str, Any], X: Floats, *, hard: bool = False, shifted: bool = True) -> Floats:
     """Return public bounds of every column, some of them wrong unless they are hard."""
     styles = [draw_style(draw) for _ in range(X.shape[1])]
     if hard or not shifted:
         styles = ["tight" if style == "shifted" else style for style in styles]
     facts["bounds"] = ", ".join(styles) + (", hard" if hard else "")
-    box = [
-        draw_bounds(draw, column, style, all_inside=hard) for column, style in zip(X.T, styles, strict=True)
-    ]
+    box = [draw_bounds(draw, column, style, all_inside=hard) for column, style in zip(X.T, styles, strict=True)]
     return np.array(box)
 
 

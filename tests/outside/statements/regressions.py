@@ -137,13 +137,7 @@ class Asker:
 
     def questions(self) -> list[Callable[[Draw], Cell]]:
         """Return what this estimator can be asked where noise is not nothing."""
-        questions: list[Callable[[Draw], Cell]] = [
-            self.interval,
-            self.test,
-            self.combination,
-            self.joint,
-            self.fitted,
-        ]
+        questions: list[Callable[[Draw], Cell]] = [self.interval, self.test, self.combination, self.joint, self.fitted]
         if len(self.truth) > self.first + 1:
             questions.append(self.simultaneous)
         if self.name in FAMILIES[3:]:
@@ -267,8 +261,7 @@ class Asker:
         factors = draw.choice([1.0, -1.0, 2.0], len(some))
         value = float(factors @ self.truth[some])
         text = (
-            " + ".join(f"{factor} * {self.names[j]}" for factor, j in zip(factors, some, strict=True))
-            + f" = {value!r}"
+            " + ".join(f"{factor} * {self.names[j]}" for factor, j in zip(factors, some, strict=True)) + f" = {value!r}"
         )
         text = text.replace("+ -", "- ")
 
@@ -296,21 +289,13 @@ class Asker:
         row, nominal = self.model.X[draw.integers(SIZE)], float(draw.choice([0.2, 0.05, 0.01]))
         weights = np.append(np.ones(self.first), row)
         value = float(weights @ self.truth)
-        mean = (
-            expit(value)
-            if self.name == FAMILIES[2]
-            else np.exp(value)
-            if self.name in FAMILIES[3:]
-            else value
-        )
+        mean = expit(value) if self.name == FAMILIES[2] else np.exp(value) if self.name in FAMILIES[3:] else value
 
         def ask(model: Any, sample: Any) -> bool:
             return outside(model.get_prediction(self.read(row[None])).confidence_interval(1 - nominal), mean)
 
         usual = self._usual(weights, nominal)
-        return self._cell(
-            f"fitted value {1 - nominal:g}", np.flatnonzero(weights), nominal, ask, without_privacy=usual
-        )
+        return self._cell(f"fitted value {1 - nominal:g}", np.flatnonzero(weights), nominal, ask, without_privacy=usual)
 
     def outcome(self, draw: Draw) -> Cell:
         """Ask for one more outcome, where residuals are normal and of one spread, as the interval assumes."""
@@ -319,9 +304,7 @@ class Asker:
 
         def ask(model: Any, sample: Any) -> bool:
             value = self.model.draw(sample[-1], self.model.eta[place], place)
-            return outside(
-                model.predict_interval(self.read(self.model.X[place]), 1 - nominal, of="outcome"), value
-            )
+            return outside(model.predict_interval(self.read(self.model.X[place]), 1 - nominal, of="outcome"), value)
 
         return self._cell(f"one outcome {1 - nominal:g}", range(len(self.truth)), nominal, ask)
 
@@ -373,17 +356,13 @@ class Asker:
         y, X = y[kept], np.column_stack([np.ones(len(X))] * self.first + [X])[kept]
         beside = {name: values[kept] for name, values in beside.items()}
         weights = beside.get("weights", np.ones(len(y)))
-        offset = beside.get(
-            "offset", np.log(beside["exposure"]) if "exposure" in beside else np.zeros(len(y))
-        )
+        offset = beside.get("offset", np.log(beside["exposure"]) if "exposure" in beside else np.zeros(len(y)))
         if self.name in LINEAR:
             return sm.WLS(y - offset, X, weights=weights).fit(cov_type="HC1")
         alpha = self.options.get("overdispersion", 1.0)
         kinds = sm.families
         of_counts = kinds.NegativeBinomial(alpha=alpha) if alpha else kinds.Poisson()
-        family = {FAMILIES[2]: kinds.Binomial(), FAMILIES[3]: of_counts}.get(
-            self.name, kinds.Gamma(kinds.links.Log())
-        )
+        family = {FAMILIES[2]: kinds.Binomial(), FAMILIES[3]: of_counts}.get(self.name, kinds.Gamma(kinds.links.Log()))
         if self.name == FAMILIES[4]:
             y = np.maximum(y, 1e-12 * y.mean())
         try:

@@ -131,9 +131,7 @@ def standardized_difference(D: Blocks) -> Floats:
     first, second, one, other = _by_group(D)
     centers = np.where(D[..., 1] == 1, one[:, None], other[:, None])
     inside = ((D[..., 0] - centers) ** 2).sum(axis=1)
-    return np.where(
-        (first > 1) & (second > 1), (one - other) / np.sqrt(inside / (first + second - 2)), np.nan
-    )
+    return np.where((first > 1) & (second > 1), (one - other) / np.sqrt(inside / (first + second - 2)), np.nan)
 
 
 def area_under_curve(D: Blocks) -> Floats:
@@ -393,14 +391,9 @@ class Asker:
         ends = counts.sum(axis=1)
         block, unit = np.divmod(np.repeat(np.arange(places.size), counts.ravel()), m)
         row = np.arange(block.size) - np.repeat(np.cumsum(ends) - ends, ends)
-        X, own = (
-            np.zeros((size, ends.max(), self.population.rows.shape[1])),
-            np.full((size, ends.max()), FOLDS),
-        )
+        X, own = (np.zeros((size, ends.max(), self.population.rows.shape[1])), np.full((size, ends.max()), FOLDS))
         copies = self.facts["unit"] == "copies"
-        X[block, row] = self.population.rows[
-            places[block, unit] if copies else draw.integers(SIZE, size=block.size)
-        ]
+        X[block, row] = self.population.rows[places[block, unit] if copies else draw.integers(SIZE, size=block.size)]
         own[block, row] = folds[0, unit]
         return X, own
 
@@ -438,9 +431,7 @@ class Asker:
         cell: Cell = chosen(draw)
         return cell
 
-    def _cell(
-        self, question: str, about: int | None, nominal: float, ask: Callable[..., Any], **more: Any
-    ) -> Cell:
+    def _cell(self, question: str, about: int | None, nominal: float, ask: Callable[..., Any], **more: Any) -> Cell:
         """Return a cell whose question is asked of a fit: (missed, notes of the answer)."""
         p = len(self.statistic.of)
         names = [f"OneBlock[{j}]" for j in range(p)] if p > 1 else ["OneBlock"]
@@ -453,9 +444,7 @@ class Asker:
             return Answer(bool(missed), [*model.estimates().notes, *notes, *warnings], float(high - low))
 
         more.setdefault("reference", self._length(j))
-        return Cell(
-            FAMILY, question, self.facts, names if about is None else [names[j]], nominal, answer, **more
-        )
+        return Cell(FAMILY, question, self.facts, names if about is None else [names[j]], nominal, answer, **more)
 
     def _usual(self, j: int, nominal: float, side: str) -> Callable[[Draw], bool] | None:
         """Return what the statistic of all rows and its error say, whether it is wrong; None with units."""
@@ -523,11 +512,7 @@ class Asker:
 
     def difference(self, draw: Draw) -> Cell:
         """Ask for the difference of two fits of one population, which is 0."""
-        j, nominal, tests = (
-            self._about(draw),
-            float(draw.choice([0.2, 0.05, 0.01])),
-            bool(draw.random() < 0.4),
-        )
+        j, nominal, tests = (self._about(draw), float(draw.choice([0.2, 0.05, 0.01])), bool(draw.random() < 0.4))
         side = str(draw.choice(["two-sided", "less", "greater"]))
 
         def ask(model: Any, draw: Draw) -> tuple[bool, Any]:

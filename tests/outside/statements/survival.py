@@ -58,9 +58,7 @@ def _censoring(draw: Draw, kind: str) -> Callable[[Draw, int], Floats]:
         return lambda rng, n: rng.uniform(start, end, n)
     if kind == "at once":
         time, share, rate = draw.uniform(0.1, 0.9), draw.uniform(0.1, 0.7), 0.2
-        return lambda rng, n: np.where(
-            rng.random(n) < share, time, rng.exponential(1 / rate, n) + np.zeros(n)
-        )
+        return lambda rng, n: np.where(rng.random(n) < share, time, rng.exponential(1 / rate, n) + np.zeros(n))
     rate = log_uniform(draw, 1.5, 5) if kind == "heavy" else log_uniform(draw, 0.1, 1.5)
     return lambda rng, n: rng.exponential(1 / rate, n)
 
@@ -231,13 +229,7 @@ class Asker:
         return PrivateSurvival(**given, groups=self.labels).fit(times, events, rows), (times, events, arms)
 
     def _cell(
-        self,
-        question: str,
-        about: Any,
-        nominal: float,
-        ask: Callable[..., Any],
-        means: bool = False,
-        **more: Any,
+        self, question: str, about: Any, nominal: float, ask: Callable[..., Any], means: bool = False, **more: Any
     ) -> Cell:
         """Return a cell whose question is asked of a fit and its sample: (missed, notes of the answer)."""
         names = [self.labels[g] for g in about]
@@ -329,11 +321,7 @@ class Asker:
 
     def difference(self, draw: Draw) -> Cell:
         """Ask for an interval of a difference of survivals at an edge, or test the true one."""
-        pair, nominal, time = (
-            self._some(draw, 2),
-            float(draw.choice([0.2, 0.05, 0.01])),
-            self._edge(draw),
-        )
+        pair, nominal, time = (self._some(draw, 2), float(draw.choice([0.2, 0.05, 0.01])), self._edge(draw))
         truth = float(self.arms.survival(pair[0], time) - self.arms.survival(pair[1], time))
 
         def ask(model: Any, sample: Any) -> Any:
@@ -420,12 +408,7 @@ class Asker:
         censored, share = float(draw.choice([0.0, draw.uniform(0, 0.6)])), float(draw.uniform(0.1, 0.9))
         test = LogRankTest(**self.options | {"discrete": False}, groups=["a", "b"])
         planned = test.power(self.n, ratio, survival=survival, censored=censored, share=share)
-        self.facts |= {
-            "hazard": "constant",
-            "arms": "two",
-            "shares": f"{share:.2g}",
-            "ratios": f"{ratio:.2g}",
-        }
+        self.facts |= {"hazard": "constant", "arms": "two", "shares": f"{share:.2g}", "ratios": f"{ratio:.2g}"}
         self.facts |= {"survivors": f"{survival:.2g}", "censoring": f"{censored:.2g}", "power": planned}
         self.facts["discrete"] = False
         rates = -np.log(survival) * np.array([1.0, ratio])

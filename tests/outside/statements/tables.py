@@ -30,12 +30,7 @@ def draw_proportion(draw: Draw, question: str = "") -> Cell:
     if draw.random() < 0.2:
         missing, options["missing"] = float(draw.uniform(0, 0.3)), "drop"
     given = {"interval": "exact"} if draw.random() < 0.3 and not missing and len(options) == 2 else {}
-    facts |= {
-        "p": f"{p:.3g}",
-        "missing": f"{missing:.2f}",
-        "neighbors": options.get("neighbors", ""),
-        **given,
-    }
+    facts |= {"p": f"{p:.3g}", "missing": f"{missing:.2f}", "neighbors": options.get("neighbors", ""), **given}
 
     def fit(draw: Draw) -> tuple[Any, Any]:
         x = (draw.random(n) < p).astype(float)
@@ -65,11 +60,7 @@ class Table:
         self.options |= {"levels": self.levels, "unknown": "drop"}
         if draw.random() < 0.3:
             self.options["neighbors"] = "add_or_remove"
-        weights = (
-            draw.dirichlet(np.full(groups, 5.0))
-            if draw.random() < 0.7
-            else draw.dirichlet(np.full(groups, 0.5))
-        )
+        weights = draw.dirichlet(np.full(groups, 5.0)) if draw.random() < 0.7 else draw.dirichlet(np.full(groups, 0.5))
         self.groups = np.maximum(weights, 0.003)
         self.groups /= self.groups.sum()
         self.p: Floats = np.zeros(self.shape)
@@ -90,10 +81,7 @@ class Table:
         cells = self.sample(draw)
         places = np.unravel_index(np.minimum(cells, self.p.size - 1), self.shape)
         rows = np.array(
-            [
-                np.array(own, dtype=object)[place]
-                for own, place in zip(self.levels.values(), places, strict=True)
-            ]
+            [np.array(own, dtype=object)[place] for own, place in zip(self.levels.values(), places, strict=True)]
         ).T
         rows[cells == self.p.size, 0] = "another"
         counts = np.bincount(cells, minlength=self.p.size + 1)[:-1].reshape(self.shape)
@@ -102,13 +90,7 @@ class Table:
 
 def draw_table(draw: Draw, question: str = "") -> Cell:
     """Return a random cell of a `ContingencyTable`."""
-    kinds = {
-        "proportions": _proportions,
-        "effect": _effect,
-        "strata": _strata,
-        "test": _test,
-        "other": _other,
-    }
+    kinds = {"proportions": _proportions, "effect": _effect, "strata": _strata, "test": _test, "other": _other}
     return kinds[question or str(draw.choice(list(kinds)))](draw)
 
 
@@ -189,9 +171,7 @@ def _ask_effect(draw: Draw, table: Table, name: str, strata: bool, usual: Any) -
         return (_Logarithm(found) if ratio else found), counts
 
     questions = ("interval",) if name == "number_needed_to_treat" else ("interval", "interval", "test")
-    sides = (
-        ("two-sided",) if name == "number_needed_to_treat" else ("two-sided", "two-sided", "less", "greater")
-    )
+    sides = ("two-sided",) if name == "number_needed_to_treat" else ("two-sided", "two-sided", "less", "greater")
     truth = float(np.log(target)) if ratio else target
     asker = Asker("ContingencyTable", table.facts, fit, lambda *_: truth, usual, [name], {}, sides=sides,
                   questions=questions)  # fmt: skip

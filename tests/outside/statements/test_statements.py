@@ -31,16 +31,7 @@ from dpstats.statistic.plan import StatisticPlan
 from dpstats.survival.curves import Curves
 from dpstats.survival.hazard_ratios import HazardRatio
 from tests.outside.seeds import daily_seed
-from tests.outside.statements import (
-    cohorts,
-    conformal,
-    group_means,
-    levels,
-    nulls,
-    regressions,
-    statistics,
-    survival,
-)
+from tests.outside.statements import cohorts, conformal, group_means, levels, nulls, regressions, statistics, survival
 from tests.outside.statements.net import FAMILIES, Net, describe, draw_cell
 from tests.outside.statements.populations import KINDS, draw_bounds, draw_rows, draw_values
 from tests.outside.statements.verdict import MOST, Answer, Cell, evidence, judge, names_reason
@@ -83,16 +74,10 @@ def test_blocks_at_once_have_the_values_of_blocks_one_by_one(name: str) -> None:
     if name in ("share", "risk difference", "relative risk"):
         X[:, 0] = draw.random(1100) < 0.4
     for link in set(statistic.links):
-        options: dict[str, Any] = {
-            "n_outputs": len(statistic.of),
-            "link": link,
-            "epsilon": 4.0,
-            "random_state": 0,
-        }
+        options: dict[str, Any] = {"n_outputs": len(statistic.of), "link": link, "epsilon": 4.0, "random_state": 0}
         options |= {"bounds": (-3, 5), "blocks": 61 if len(statistic.of) == 1 else 70}
         fits = [
-            kind(statistics.OneBlock(statistic), **options).fit(X)
-            for kind in (PrivateStatistic, statistics.AllAtOnce)
+            kind(statistics.OneBlock(statistic), **options).fit(X) for kind in (PrivateStatistic, statistics.AllAtOnce)
         ]
         np.testing.assert_allclose(fits[0].estimate_, fits[1].estimate_, rtol=1e-5)
         np.testing.assert_array_equal(fits[0].failed_share_, fits[1].failed_share_)
@@ -115,9 +100,7 @@ def test_blocks_of_trimmed_means_are_biased_by_the_rounded_number_of_rows() -> N
 
 def coin(rate: float, notes: tuple[str, ...] = (), **more: Any) -> Cell:
     """Return a cell whose answers are wrong at a rate."""
-    return Cell(
-        "coin", "toss", {}, ["x0"], 0.05, lambda draw: Answer(draw.random() < rate, notes, 1.0), **more
-    )
+    return Cell("coin", "toss", {}, ["x0"], 0.05, lambda draw: Answer(draw.random() < rate, notes, 1.0), **more)
 
 
 def draws(seed: int) -> Callable[[int], np.random.Generator]:
@@ -250,12 +233,7 @@ def is_continuous(cell: Cell) -> bool:
 def has_rank(cell: Cell) -> bool:
     """Return whether enough rows have different scores."""
     facts = cell.facts
-    return (
-        facts["n"] > 300
-        and facts["epsilon"] > 1
-        and 0.01 < facts["alpha"] < 0.5
-        and facts["about"] == "all rows"
-    )
+    return facts["n"] > 300 and facts["epsilon"] > 1 and 0.01 < facts["alpha"] < 0.5 and facts["about"] == "all rows"
 
 
 def has_regular_blocks(cell: Cell) -> bool:

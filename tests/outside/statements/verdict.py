@@ -131,9 +131,7 @@ CONDITIONAL = {
 """Notes that most fits have, and the fact about the population of which they warn."""
 ABOUT_SOME = re.compile(r"^(?:Not identified[^:]*|Noise only): (?!at this n)(.*?)\. ")
 """Notes about the coefficients or groups that they list."""
-ABOUT_INTERCEPT = re.compile(
-    r"Slopes are not affected|The intercept (?:counts those|assumes)|^Intercept assumes"
-)
+ABOUT_INTERCEPT = re.compile(r"Slopes are not affected|The intercept (?:counts those|assumes)|^Intercept assumes")
 
 
 @dataclass(frozen=True)
@@ -305,9 +303,7 @@ def judge(cell: Cell, draws: Callable[[int], Draw], seconds: float, allowed: flo
             if convicted or late or found.fits == MOST or (found.fits >= FEWEST and not doubtful):
                 doubtful |= found.fits < FEWEST
                 named = 2 * noted >= found.fits
-                found.kind = (
-                    ("named" if named else "false") if convicted else "undecided" if doubtful else "good"
-                )
+                found.kind = ("named" if named else "false") if convicted else "undecided" if doubtful else "good"
                 break
     found.noted = noted / max(found.fits, 1)
     if widths and not math.isnan(cell.reference):

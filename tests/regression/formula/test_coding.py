@@ -33,9 +33,7 @@ def formulas(n: int, atoms: list[str] = ATOMS) -> list[str]:
     choose = random.Random(0)
     found = []
     for _ in range(n):
-        terms = [
-            choose.sample(atoms, choose.choice([1, 1, 2, 2, 3])) for _ in range(choose.choice([1, 2, 3]))
-        ]
+        terms = [choose.sample(atoms, choose.choice([1, 1, 2, 2, 3])) for _ in range(choose.choice([1, 2, 3]))]
         sides = " + ".join(choose.choice([":", "*"]).join(term) for term in terms)
         found.append(f"y ~ {sides}{choose.choice(['', ' - 1', ' + 0'])}")
     return found
@@ -93,20 +91,11 @@ def test_the_design_is_that_of_statsmodels(formula):
 
 # A truth value of a boolean column, one by its levels, and conditions: factors of patsy, numbers of formulaic.
 TRUTH_ATOMS = ["a", "b", "C(k)", "x", "z", "I(z**2)", "t", "`the t`", "I(x > 1.5)", "I((x > 1) & ~(z > 0))"]
-TRUTH_ATOMS += [
-    "I(t | (z > 1))",
-    "C(z > 0.5)",
-    "I((x > 1.2) * z)",
-    "np.where(t, z > 0, x > 2)",
-    "I(t * (x < 2))",
-]
+TRUTH_ATOMS += ["I(t | (z > 1))", "C(z > 0.5)", "I((x > 1.2) * z)", "np.where(t, z > 0, x > 2)", "I(t * (x < 2))"]
 TRUTH_ATOMS += ["C(z > 0.1, Treatment(True))", "np.abs(z == 0)", "I(2 * (z > 0.3) + x)"]
 TRUTH_ROWS = pd.DataFrame(
-    list(itertools.product(*LEVELS.values(), [False, True], [False, True])) * 8,
-    columns=[*LEVELS, "t", "the t"],
-).assign(
-    **{name: lambda rows, ends=ends: rng.uniform(*ends, len(rows)).round(2) for name, ends in BOUNDS.items()}
-)
+    list(itertools.product(*LEVELS.values(), [False, True], [False, True])) * 8, columns=[*LEVELS, "t", "the t"]
+).assign(**{name: lambda rows, ends=ends: rng.uniform(*ends, len(rows)).round(2) for name, ends in BOUNDS.items()})
 TRUTH_ROWS.loc[::7, "z"] = 0
 
 
@@ -137,10 +126,7 @@ def test_truth_values_and_conditions_are_factors_as_in_patsy(formula):
 def test_conditions_as_numbers_would_be_noticed():
     # As formulaic has them: b:C(g) without the main effects of C(g).
     spanned = list(formulaic.model_matrix("y ~ t:C(k)", TRUTH_ROWS).rhs.columns)
-    assert (
-        len(spanned) == 4
-        and len(parse("y ~ t:C(k)", bounds=BOUNDS, levels=LEVELS, data=TRUTH_ROWS).names) == 5
-    )
+    assert len(spanned) == 4 and len(parse("y ~ t:C(k)", bounds=BOUNDS, levels=LEVELS, data=TRUTH_ROWS).names) == 5
 
 
 def test_declarations_and_types_decide_what_is_a_truth_value():
@@ -150,9 +136,7 @@ def test_declarations_and_types_decide_what_is_a_truth_value():
     factor, number = ("x:t[False]", "x:t[True]"), ("x:t",)
     limits = {"t": (0, 1)}
     # The values of a column do not decide.
-    assert (
-        names({"t": [True, False]}, limits) == names({"t": [0, 1]}, limits) == names(bounds=limits) == number
-    )
+    assert names({"t": [True, False]}, limits) == names({"t": [0, 1]}, limits) == names(bounds=limits) == number
     assert names(pd.DataFrame({"t": [True, None]}, dtype=object), limits) == number
     assert names(bounds=limits, t=[0, 1]) == number
     for data in (
@@ -234,18 +218,9 @@ def test_levels_and_reference_are_the_declared_ones():
 @pytest.mark.parametrize(
     ("formula", "words"),
     [
-        (
-            "y ~ C(x)",
-            r"levels must have the categories",
-        ),
-        (
-            "y ~ C(a, contr.treatment('z'))",
-            r"contr.treatment\(level\) with one of the levels \['a', 'b'\], got",
-        ),
-        (
-            "y ~ C(a, contr.sum)",
-            r"C\(\) must have the name of a column, and after it nothing or contr.treatment",
-        ),
+        ("y ~ C(x)", r"levels must have the categories"),
+        ("y ~ C(a, contr.treatment('z'))", r"contr.treatment\(level\) with one of the levels \['a', 'b'\], got"),
+        ("y ~ C(a, contr.sum)", r"C\(\) must have the name of a column, and after it nothing or contr.treatment"),
         ("y ~ C(a, contr.sum())", "got contr.sum()"),
         ("y ~ C(a, contr.treatment(x))", "got contr.treatment"),
         ("y ~ C(a, contr.treatment())", "got contr.treatment"),

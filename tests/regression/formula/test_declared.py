@@ -14,18 +14,7 @@ from dpstats.regression.formula.declared import DeclaredTable, check_declared
 from tests.data.awkward import beside
 
 DECLARED = check_declared({"x": (-1, 2), "big": (0, 1)}, {"plan": ["a", 1, None]})
-NUMBERS = [
-    0.5,
-    1,
-    2**53 + 1,
-    decimal.Decimal("0.1"),
-    True,
-    None,
-    math.nan,
-    math.inf,
-    -math.inf,
-    np.float32(0.1),
-]
+NUMBERS = [0.5, 1, 2**53 + 1, decimal.Decimal("0.1"), True, None, math.nan, math.inf, -math.inf, np.float32(0.1)]
 PLANS = ["a", 1, 1.0, None, math.nan, True]
 
 
@@ -42,9 +31,7 @@ def objects(values):
         lambda columns: {name: tuple(values) for name, values in columns.items()},
         lambda columns: {name: objects(values) for name, values in columns.items()},
         lambda columns: pd.DataFrame({name: objects(values) for name, values in columns.items()}),
-        lambda columns: pl.DataFrame(
-            {name: pl.Series(values, dtype=pl.Object) for name, values in columns.items()}
-        ),
+        lambda columns: pl.DataFrame({name: pl.Series(values, dtype=pl.Object) for name, values in columns.items()}),
     ],
     ids=["lists", "tuples", "arrays", "pandas", "polars"],
 )
@@ -64,8 +51,7 @@ def test_a_row_is_read_as_it_is_alone(kind):
 def test_frames_of_declared_types():
     # Codes are those of the declared levels, whatever order a categorical type has, and an index is no matter.
     frame = pd.DataFrame(
-        {"plan": pd.Categorical(["a", "a"], categories=["z", "a"]), "x": [1, 2], "other": ["text", None]},
-        index=[7, 7],
+        {"plan": pd.Categorical(["a", "a"], categories=["z", "a"]), "x": [1, 2], "other": ["text", None]}, index=[7, 7]
     )
     typed = frame.astype({"x": "Int64"}).assign(x=pd.array([1, None], dtype="Int64"))
     lazy = pl.LazyFrame({"plan": pl.Series(["a", None], dtype=pl.Categorical), "x": [1, None]})
@@ -99,11 +85,7 @@ def frame(**columns):
     ("data", "read", "words"),
     [
         (frame(x=[1.0, 2.0]), "plan", r"data must have the column"),
-        (
-            frame(plan=["a", "hush"]),
-            "plan",
-            r"data\['plan'\] must hold declared levels only",
-        ),
+        (frame(plan=["a", "hush"]), "plan", r"data\['plan'\] must hold declared levels only"),
         (frame(plan=[1, 731]), "plan", "at least one entry outside them"),
         (frame(plan=["a", "A"]), "plan", "at least one entry outside them"),
         ({"plan": [["hush"]]}, "plan", "at least one entry outside them"),
@@ -112,16 +94,8 @@ def frame(**columns):
         ({"x": np.full((2, 2), 731.0)}, "x", r"data\['x'\] must be a 1-d sequence"),
         ({"x": 731.0}, "x", "data must be a mapping"),
         ({"x": pd.Series(pd.to_datetime(["2020-01-01"]))}, "x", "dates, times or durations"),
-        (
-            pd.DataFrame([[1.0, 2.0]], columns=["x", "x"]),
-            "x",
-            "data must have a different",
-        ),
-        (
-            np.full((2, 2), 731.0),
-            "x",
-            "data must be a data",
-        ),
+        (pd.DataFrame([[1.0, 2.0]], columns=["x", "x"]), "x", "data must have a different"),
+        (np.full((2, 2), 731.0), "x", "data must be a data"),
         ([731.0], "x", "got list"),
         (pd.Series([731.0], name="x"), "x", "got pandas.Series"),
         (None, "x", "got NoneType"),
@@ -157,19 +131,11 @@ def test_columns_of_different_lengths_are_refused():
         ({"x": (1, 1)}, {}, r"low < high, got \(1, 1\)"),
         ({"x": (0, math.inf)}, {}, "the entry of bounds at position 0, side 1 must be a finite number"),
         ({"x": (math.nan, 1)}, {}, "the entry of bounds at position 0, side 0 must be a finite number"),
-        (
-            {"x": 3},
-            {},
-            r"the entry of bounds at position 0 must be a pair \(low, high\), got bounds as a dict",
-        ),
+        ({"x": 3}, {}, r"the entry of bounds at position 0 must be a pair \(low, high\), got bounds as a dict"),
         ({"x": np.array(3)}, {}, "must be a pair"),
         ({"x": (1, 2, 3)}, {}, "must be a pair"),
         ({"x": "ab"}, {}, r"the entry of bounds at position 0 must be a pair \(low, high\)"),
-        (
-            {},
-            {"plan": ["a"]},
-            "the entry of levels at position 0 must be at least two values, got a list of 1",
-        ),
+        ({}, {"plan": ["a"]}, "the entry of levels at position 0 must be at least two values, got a list of 1"),
         ({}, {"plan": []}, "the entry of levels at position 0 must not be empty"),
         ({}, {"plan": ["a", "b", "a"]}, "must be distinct, got a list of 3 with one twice"),
         ({}, {"plan": "ab"}, "the entry of levels at position 0 must be a sequence"),

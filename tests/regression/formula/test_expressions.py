@@ -192,10 +192,7 @@ def test_what_is_undefined_somewhere_within_bounds_is_refused(source):
 @pytest.mark.parametrize(
     ("source", "words"),
     [
-        (
-            "center(x)",
-            r"formula must not have",
-        ),
+        ("center(x)", r"formula must not have"),
         ("I(x - scale(x))", r"formula must not have"),
         ("I(bs(x, knots=[1]))", r"formula must have"),
         ("poly(x, 2)", r"formula must not have"),

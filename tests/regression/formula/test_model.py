@@ -98,11 +98,7 @@ def test_a_missing_category_is_a_missing_entry_or_a_level() -> None:
 def test_responses():
     def response(left, **more):
         formula = parse(f"{left} ~ x", bounds=BOUNDS, **more)
-        return (
-            formula.response,
-            formula.y_bounds,
-            formula.rows({"y": [2, 9], "x": [0, 1], "u v": [True, None]})[1],
-        )
+        return (formula.response, formula.y_bounds, formula.rows({"y": [2, 9], "x": [0, 1], "u v": [True, None]})[1])
 
     name, ends, values = response("y")
     assert (name, ends.tolist(), values.tolist()) == ("y", [0, 5], [2, 9])  # the estimator clips it
@@ -126,9 +122,7 @@ def test_other_columns_are_not_read():
             assert name != "name"
             return super().__getitem__(name)
 
-    assert parse("y ~ x", bounds=BOUNDS).predictors(Named(x=[1.0], y=["text"], name=["who"])).tolist() == [
-        [1.0]
-    ]
+    assert parse("y ~ x", bounds=BOUNDS).predictors(Named(x=[1.0], y=["text"], name=["who"])).tolist() == [[1.0]]
 
 
 def test_it_is_pickled_without_formulaic_and_no_later_change_of_a_declaration_reaches_it():
@@ -152,10 +146,7 @@ def test_rows_are_copies():
     ("formula", "words"),
     [
         (3, "formula must be a"),
-        (
-            "y ~ x x",
-            "formula must be like",
-        ),
+        ("y ~ x x", "formula must be like"),
         ("y ~ .", "formula must be like"),
         ("y ~ 'x'", "String literals are not valid in formulae"),
         ("y ~ `x", "formula must be like"),
@@ -178,10 +169,7 @@ def test_rows_are_copies():
         ("y ~ scale(x)", "formula must not have scale()"),
         ("y ~ bs(x, df=3)", "bs() must have one argument, public knots, and maybe a degree"),
         ("bs(y, knots=[1]) ~ x", "formula must have one number"),
-        (
-            "y ~ I(x > 9)",
-            "formula must have columns that",
-        ),
+        ("y ~ I(x > 9)", "formula must have columns that"),
         ("y ~ `a:b` + a:b", "formula must give columns with"),
         ("y ~ huge", "formula must have columns that"),
         ("y ~ big:big2", "formula must be finite for"),

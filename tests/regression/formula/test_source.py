@@ -18,9 +18,7 @@ BOUNDS = {"x": (-2, 2), "y": (-4, 4)}
 def test_a_budget_that_cannot_pay_refuses_before_the_rows_are_read() -> None:
     for data in ({"x": ["unread"] * 9, "y": ["unread"] * 9}, pd.DataFrame({"x": ["unread"] * 9, "y": 1})):
         with pytest.raises(BudgetExceeded):
-            PrivateLinearRegression.from_formula(
-                "y ~ x", data, bounds=BOUNDS, budget=PrivacyBudget(0.1, 1e-5)
-            )
+            PrivateLinearRegression.from_formula("y ~ x", data, bounds=BOUNDS, budget=PrivacyBudget(0.1, 1e-5))
 
 
 def test_the_unit_of_a_frame_is_that_of_the_fit() -> None:

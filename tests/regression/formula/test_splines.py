@@ -46,9 +46,7 @@ def test_the_argument_is_an_expression_with_bounds():
     _, found = design("bs(log(`the x`), knots=[0.3])")
     text = f"bs(np.log(Q('the x')), knots=[0.3], lower_bound=0, upper_bound={np.log(2)!r}) - 1"
     np.testing.assert_allclose(found, np.asarray(patsy.dmatrix(text, ROWS)), atol=1e-13)
-    np.testing.assert_array_equal(
-        design("bs(Q('the x'), knots=[1.3])")[1], design("bs(`the x`, knots=[1.3])")[1]
-    )
+    np.testing.assert_array_equal(design("bs(Q('the x'), knots=[1.3])")[1], design("bs(`the x`, knots=[1.3])")[1])
 
 
 def test_a_row_is_coded_by_itself():

@@ -14,13 +14,7 @@ import numpy as np
 from outcomes import Options, Outcome, main
 
 from dpstats.errors import Exhausted
-from dpstats.mechanisms import (
-    AboveThreshold,
-    ExponentialMechanism,
-    LaplaceMechanism,
-    NumericSparseVector,
-    SparseVector,
-)
+from dpstats.mechanisms import AboveThreshold, ExponentialMechanism, LaplaceMechanism, NumericSparseVector, SparseVector
 from dpstats.simulation import Adapter, Study
 from dpstats.simulation.samplers import estimate_of
 

@@ -52,9 +52,7 @@ def search_distance(fresh: Any, n: int, d: int, guess: float, tests: int, rng: n
     def power(distance: float, rng: np.random.Generator) -> bool:
         return rejects(fresh, n, d, distance, rng)
 
-    return crossing_point(
-        power, guess / 5, 5 * guess, target=TARGET, replications=tests, random_state=rng
-    ).value
+    return crossing_point(power, guess / 5, 5 * guess, target=TARGET, replications=tests, random_state=rng).value
 
 
 def found(fitted: Any, X: Any, truth: Any) -> float:

@@ -66,9 +66,7 @@ def stated_distance(cell: Any) -> float:
     return float(brentq(lambda a: stated_power(cell["n"], cell["d"], cell["epsilon"], a) - TARGET, 1e-6, 100))
 
 
-def critical_distance(
-    X: np.ndarray, rng: np.random.Generator, epsilon: float, tests: int, n_calibration: int
-) -> float:
+def critical_distance(X: np.ndarray, rng: np.random.Generator, epsilon: float, tests: int, n_calibration: int) -> float:
     """Return one estimate of the distance at which the test has power 2/3."""
     n, d = X.shape
     guess = stated_distance({"n": n, "d": d, "epsilon": epsilon})
@@ -85,24 +83,8 @@ def run(options: Options) -> Outcome:
         for epsilon in options.pick((0.5, 2.0), (0.5, 2.0), (2.0,))
         for n in options.pick((500, 2000, 8000), (500, 2000, 8000), (500, 1000, 2000))
     ]
-    adapter = Adapter(
-        critical_distance,
-        "estimate_",
-        epsilon=1.0,
-        tests=40,
-        n_calibration=options.pick(1999, 999, 199),
-    )
-    results = options.run(
-        Study(
-            nothing,
-            adapter,
-            grid,
-            3,
-            loss={"distance": found},
-            seed=933,
-            name="filtering-test",
-        )
-    )
+    adapter = Adapter(critical_distance, "estimate_", epsilon=1.0, tests=40, n_calibration=options.pick(1999, 999, 199))
+    results = options.run(Study(nothing, adapter, grid, 3, loss={"distance": found}, seed=933, name="filtering-test"))
     outcome.studies = [results]
     for parameter, theory in THEORY.items():
         if len(set(results.parameter(parameter).tolist())) > 1:

@@ -59,9 +59,7 @@ DESIGNS = [
 """Losses, cells, replications."""
 
 
-def losses(
-    law: str, sizes: np.ndarray, columns: np.ndarray, count: int, rng: np.random.Generator
-) -> np.ndarray:
+def losses(law: str, sizes: np.ndarray, columns: np.ndarray, count: int, rng: np.random.Generator) -> np.ndarray:
     """Return losses with the mean n^-2 (times d^2), of shape (cells, replications)."""
     shape = (sizes.size, count)
     if law in (COLUMNS, IN_D):
@@ -133,9 +131,7 @@ def report(
         "*Fit* is how often the line is said not to fit. *Level* is how often the score test, whose inversion is the "
         "interval, rejects the true exponent. The next columns are how often it rejects an exponent that is off.\n"
         '*Decides* is how often a verdict can be other than "undecided": a modeled variance needs '
-        "{} degrees of freedom, and {} if it exceeds a tenth of the squared mean.".format(
-            *cell_fits.FEWEST_DEGREES
-        ),
+        "{} degrees of freedom, and {} if it exceeds a tenth of the squared mean.".format(*cell_fits.FEWEST_DEGREES),
         f"The test of fit rejects at most {worst:.3f} of the true lines. Intervals that decide miss the exponent in at "
         f"most {decided:.3f}. The others miss it in at most {undecided:.3f}: their spread and skewness grow together "
         "along n, and they have too few replications to model that.",
@@ -161,9 +157,7 @@ def main() -> None:
     given = parser.parse_args()
     powers = max(1, given.studies // 4)
     # Lines by another code are other lines.
-    code = hashlib.sha256(Path(cell_fits.__file__).read_bytes() + Path(__file__).read_bytes()).hexdigest()[
-        :16
-    ]
+    code = hashlib.sha256(Path(cell_fits.__file__).read_bytes() + Path(__file__).read_bytes()).hexdigest()[:16]
     kept = json.loads(KEPT.read_text(encoding="utf-8")) if KEPT.exists() else {}
     rows, total = [], 0.0
     for law, n_cells, count in DESIGNS:

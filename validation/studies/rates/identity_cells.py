@@ -17,11 +17,7 @@ from reduced_distances import inner_products, l1_extension, row_distance, row_di
 from dpstats.simulation import Adapter, Study, StudyResults
 from dpstats.simulation.samplers import estimate_of
 
-REDUCED = {
-    "row distance": row_distance,
-    "l1 extension": l1_extension,
-    "inner products": inner_products,
-}
+REDUCED = {"row distance": row_distance, "l1 extension": l1_extension, "inner products": inner_products}
 SIGN_SIZES = (10**4, 10**6, 10**8)
 
 
@@ -73,13 +69,7 @@ def grids(options: Options) -> dict[str, list[dict[str, Any]]]:
         if math.sqrt(n) * q >= 25
     ]
     l1 = [
-        {
-            "n": n,
-            "d": d,
-            "epsilon": q / math.sqrt(n),
-            "test": "l1 extension",
-            "size": many if d < 1000 else 60,
-        }
+        {"n": n, "d": d, "epsilon": q / math.sqrt(n), "test": "l1 extension", "size": many if d < 1000 else 60}
         for n in options.pick((16_000, 10**6), (16_000, 10**6), (16_000,))
         for d in options.pick(powers(4, 12, 2), powers(4, 10, 3), powers(4, 8, 2))
         for q in (0.5, 2.0, 8.0, 32.0, 128.0)

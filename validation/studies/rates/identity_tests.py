@@ -187,38 +187,28 @@ def run(options: Options) -> Outcome:
         outcome.formula(ROW, fit, f"a_c^2, {words}")
         found = compare_formulas(results, IN_D, nuisance=OWN_ROWS, accuracy=ACCURACY, confidence_level=LEVEL)
         outcome.rivals(ROW, found)
-        outcome.pictures[f"Squared critical distance against d, row distance, {words}"] = lambda r=results: (
-            plot_risk(r, "d")
+        outcome.pictures[f"Squared critical distance against d, row distance, {words}"] = lambda r=results: plot_risk(
+            r, "d"
         )
     if options.scale == "fast":
         return outcome
     limit = measured("row-limit", options).without("test", "size", "d").derive("d", lambda cell: 1)
     outcome.studies.append(limit)
     spread: dict[str, Any] = {"spread": ("n", "epsilon"), "tolerance": tolerance}
-    halves = {
-        "mixed": {"n": -1.5, "d": 0.5, "epsilon": -1.0},
-        "privacy": {"n": -2.0, "d": 0.5, "epsilon": -2.0},
-    }
+    halves = {"mixed": {"n": -1.5, "d": 0.5, "epsilon": -1.0}, "privacy": {"n": -2.0, "d": 0.5, "epsilon": -2.0}}
     free_exponents(outcome, ROW, limit, halves, ("n", "epsilon"), "a_c^2/d^(1/2), many columns", **spread)
-    whole = {
-        "mixed": {"n": -1.5, "d": 1.0, "epsilon": -1.0},
-        "privacy": {"n": -2.0, "d": 1.0, "epsilon": -2.0},
-    }
+    whole = {"mixed": {"n": -1.5, "d": 1.0, "epsilon": -1.0}, "privacy": {"n": -2.0, "d": 1.0, "epsilon": -2.0}}
     exact = exact_results()
     words = "a_c^2, no Monte Carlo error: the interval is the formula's misfit"
     free_exponents(outcome, SIGN, exact, whole, ("d", "n", "epsilon"), words, tolerance=tolerance)
     l1 = measured("l1", options).without("test", "size")
     outcome.studies.append(l1)
-    free_exponents(
-        outcome, L1, l1, whole, ("d", "n"), "a_c^2", spread=("n", "epsilon", "d"), tolerance=tolerance
-    )
+    free_exponents(outcome, L1, l1, whole, ("d", "n"), "a_c^2", spread=("n", "epsilon", "d"), tolerance=tolerance)
     inner = measured("inner", options).without("test", "size")
     outcome.studies.append(inner)
     for parameter in ("n", "epsilon"):
         part = inner.where(lambda cell: cell["d"] == 2)
-        outcome.rate(
-            INNER, part, parameter, regime="local slope of a_c^2, d = 2: sizes too small for a limit"
-        )
+        outcome.rate(INNER, part, parameter, regime="local slope of a_c^2, d = 2: sizes too small for a limit")
     table = "\n".join(
         "| {n} | {d} | {epsilon:g} | ".format(**cell.parameters) + f"{cell.mean('squared'):.3g} |"
         for cell in inner.cells

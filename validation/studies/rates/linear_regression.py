@@ -59,9 +59,7 @@ class LinearModel:
         return np.full(d, d**-0.5)
 
 
-ESTIMATOR = PrivateLinearRegression(
-    x_bounds=(-BOUND, BOUND), y_bounds=(-6.0, 6.0), delta=DELTA, fit_intercept=False
-)
+ESTIMATOR = PrivateLinearRegression(x_bounds=(-BOUND, BOUND), y_bounds=(-6.0, 6.0), delta=DELTA, fit_intercept=False)
 
 
 def sigma_a(cell: Any) -> float:
@@ -91,9 +89,7 @@ FEW: dict[str, list[Any]] = {"n": [6000], "d": [2, 4, 8, 16], "epsilon": [0.4]}
 
 def identified(epsilons: list[float], columns: list[int], sizes: list[int]) -> list[dict[str, Any]]:
     """Return the cells in which the columns' shape is clear of the noise and coefficients are not lost in it."""
-    cells = [
-        {"n": n, "d": d, "epsilon": epsilon} for epsilon, d, n in itertools.product(epsilons, columns, sizes)
-    ]
+    cells = [{"n": n, "d": d, "epsilon": epsilon} for epsilon, d, n in itertools.product(epsilons, columns, sizes)]
 
     def clear(cell: dict[str, Any]) -> bool:
         plan = clone(ESTIMATOR).set_params(epsilon=cell["epsilon"]).plan(cell["n"], cell["d"])

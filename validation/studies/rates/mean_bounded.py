@@ -115,15 +115,10 @@ def run(options: Options, estimator: Any = None) -> Outcome:
     outcome.pictures["Risk against n, d = 16, epsilon = 1: the crossover"] = lambda: plot_risk(
         results["crossover"].without("d", "epsilon").derive("n", lambda cell: cell["n"]),
         "n",
-        terms={
-            key: (lambda cell, term=term: term({"d": 16, "epsilon": 1.0, **cell}))
-            for key, term in TERMS.items()
-        },
+        terms={key: (lambda cell, term=term: term({"d": 16, "epsilon": 1.0, **cell})) for key, term in TERMS.items()},
     )
     outcome.pictures["Risk against d"] = lambda: plot_risk(results["privacy-d"], "d", terms=TERMS)
-    outcome.pictures["Risk against epsilon"] = lambda: plot_risk(
-        results["privacy-epsilon"], "epsilon", terms=TERMS
-    )
+    outcome.pictures["Risk against epsilon"] = lambda: plot_risk(results["privacy-epsilon"], "epsilon", terms=TERMS)
     return outcome
 
 

@@ -31,9 +31,7 @@ def radius(n: int) -> float:
 
 TERMS = {
     "sampling": lambda cell: D / cell["n"],
-    "privacy": lambda cell: (
-        (2 * D * radius(cell["n"]) * gaussian_sigma(cell["epsilon"], DELTA) / cell["n"]) ** 2
-    ),
+    "privacy": lambda cell: (2 * D * radius(cell["n"]) * gaussian_sigma(cell["epsilon"], DELTA) / cell["n"]) ** 2,
 }
 WITHOUT_LOG = {
     "sampling": TERMS["sampling"],
@@ -65,32 +63,16 @@ def run(options: Options) -> Outcome:
     tolerance = options.pick(0.05, 0.1, 0.2)
     private = results.where(lambda cell: cell["epsilon"] == 0.05)
     outcome.rate(
-        name,
-        private,
-        "n",
-        theory=-2,
-        terms=TERMS,
-        constants=CONSTANTS,
-        term="privacy",
-        share=0.94,
-        tolerance=tolerance,
+        name, private, "n", theory=-2, terms=TERMS, constants=CONSTANTS, term="privacy", share=0.94, tolerance=tolerance
     )
     # The same measurements, R divided out: the exponent itself.
     scaled = private.derive("n/R(n)", lambda cell: cell["n"] / radius(cell["n"]), instead_of="n")
-    outcome.rate(
-        name,
-        scaled,
-        "n/R(n)",
-        theory=-2,
-        tolerance=tolerance,
-    )
+    outcome.rate(name, scaled, "n/R(n)", theory=-2, tolerance=tolerance)
     fit = fit_formula(results, TERMS, constants=CONSTANTS, confidence_level=LEVEL)
     outcome.formula(name, fit, "all cells")
     formulas = {"theorem": TERMS, "without the factor log n": WITHOUT_LOG}
     outcome.rivals(name, compare_formulas(results, formulas, confidence_level=LEVEL))
-    outcome.pictures["Risk against n; R grows with sqrt(log n)"] = lambda: plot_risk(
-        results, "n", terms=TERMS
-    )
+    outcome.pictures["Risk against n; R grows with sqrt(log n)"] = lambda: plot_risk(results, "n", terms=TERMS)
     return outcome
 
 

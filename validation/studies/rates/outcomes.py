@@ -78,17 +78,7 @@ class Line:
         ]
 
 
-HEADER = [
-    "theorem",
-    "quantity",
-    "theory",
-    "predicted here",
-    "estimate",
-    "interval",
-    "verdict",
-    "finds",
-    "regime",
-]
+HEADER = ["theorem", "quantity", "theory", "predicted here", "estimate", "interval", "verdict", "finds", "regime"]
 
 
 @dataclass
@@ -102,9 +92,7 @@ class Outcome:
     pictures: dict[str, Any] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
 
-    def rate(
-        self, theorem: str, results: StudyResults, parameter: str, *, regime: str = "", **options: Any
-    ) -> RateFit:
+    def rate(self, theorem: str, results: StudyResults, parameter: str, *, regime: str = "", **options: Any) -> RateFit:
         """Fit an exponent and add its line; ``regime`` says it in better words than the fit can."""
         fit = fit_rate(results, parameter, confidence_level=LEVEL, **options)
         self.findings.append(fit)
@@ -144,9 +132,7 @@ class Outcome:
             )
         if fit.exponents:
             return
-        for name, constant, interval, stated in zip(
-            fit.terms, fit.constants, fit.intervals, fit.theory, strict=True
-        ):
+        for name, constant, interval, stated in zip(fit.terms, fit.constants, fit.intervals, fit.theory, strict=True):
             self.lines.append(
                 Line(
                     theorem=theorem,
@@ -244,9 +230,7 @@ def main(run: Callable[[Options], Outcome], description: str | None) -> None:
     parser = argparse.ArgumentParser(description=(description or "").splitlines()[0])
     parser.add_argument("--scale", choices=SCALES, default="full")
     parser.add_argument("--jobs", type=int, default=2)
-    parser.add_argument(
-        "--folder", type=Path, help="where the studies' files go, to be resumed (default: memory)"
-    )
+    parser.add_argument("--folder", type=Path, help="where the studies' files go, to be resumed (default: memory)")
     options = parser.parse_args()
     start = time.perf_counter()
     outcome = run(Options(options.scale, options.folder, options.jobs, progress=sys.stderr.isatty()))

@@ -53,9 +53,7 @@ def laplace_tail(x: Floats) -> Floats:
     return np.where(x > 0, tail, 1 - tail)
 
 
-def crossing(
-    statistic: Callable[[float], Floats], scale: float, guess: float, weights: Floats | None = None
-) -> float:
+def crossing(statistic: Callable[[float], Floats], scale: float, guess: float, weights: Floats | None = None) -> float:
     """Return the distance at which the released statistic has power 2/3.
 
     Parameters

@@ -71,9 +71,7 @@ def run_scripts(options: Options, scripts: Sequence[str]) -> list[Outcome]:
 
 def as_section(script: str, outcome: Outcome, scale: str) -> str:
     """Return a section of the page: the command that makes it, its time, and its table."""
-    facts = ", ".join(
-        f"{name} {value}" for name, value in provenance(outcome.studies).items() if name[0].islower()
-    )
+    facts = ", ".join(f"{name} {value}" for name, value in provenance(outcome.studies).items() if name[0].islower())
     command = f"python validation/studies/rates/run_all.py --only {script}"
     command += "" if scale == "full" else f" --scale {scale}"
     failures = [f"{study.name}: {note}" for study in outcome.studies for note in study.failure_notes()]
@@ -153,11 +151,7 @@ def as_html(outcomes: Sequence[Outcome], command: str) -> str:
             except DPStatsError as error:  # no matplotlib here: the tables are what counts
                 print(f"no picture: {error}", file=sys.stderr)
     page = study_report(
-        studies,
-        title="Rates of the theory, reproduced",
-        findings=findings,
-        pictures=pictures,
-        command=command,
+        studies, title="Rates of the theory, reproduced", findings=findings, pictures=pictures, command=command
     )
     page.section("The table")
     page.text(LEAD)
@@ -187,10 +181,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         options = Options(given.scale, given.folder, given.jobs, progress=sys.stderr.isatty())
         scripts = tuple(given.only or SCRIPTS)
     outcomes = run_scripts(options, scripts)
-    made = {
-        name: as_section(name, outcome, options.scale)
-        for name, outcome in zip(scripts, outcomes, strict=True)
-    }
+    made = {name: as_section(name, outcome, options.scale) for name, outcome in zip(scripts, outcomes, strict=True)}
     page = given.out / "rates.md"
     text = as_markdown(made if given.fast else {**read_sections(page), **made})
     print(text)

@@ -37,32 +37,12 @@ TOLERANCE = 0.1
 
 STUDIES: dict[str, tuple[dict[str, Any], dict[str, list[Any]], int]] = {
     # estimator, grid, replications of the full run
-    "sampling-n": (
-        GUMBEL,
-        {"n": [1000, 2000, 4000, 8000], "d": [128], "n_nonzero": [8], "epsilon": [100.0]},
-        300,
-    ),
-    "sampling-s": (
-        GUMBEL,
-        {"n": [2000], "d": [256], "n_nonzero": [2, 4, 8, 16, 32, 64], "epsilon": [100.0]},
-        200,
-    ),
-    "sampling-d": (
-        GUMBEL,
-        {"n": [2000], "d": [64, 128, 256, 512, 1024], "n_nonzero": [8], "epsilon": [100.0]},
-        200,
-    ),
-    "privacy-n": (
-        PEELING,
-        {"n": [2500, 5000, 10_000, 20_000], "d": [128], "n_nonzero": [8], "epsilon": [0.5]},
-        800,
-    ),
+    "sampling-n": (GUMBEL, {"n": [1000, 2000, 4000, 8000], "d": [128], "n_nonzero": [8], "epsilon": [100.0]}, 300),
+    "sampling-s": (GUMBEL, {"n": [2000], "d": [256], "n_nonzero": [2, 4, 8, 16, 32, 64], "epsilon": [100.0]}, 200),
+    "sampling-d": (GUMBEL, {"n": [2000], "d": [64, 128, 256, 512, 1024], "n_nonzero": [8], "epsilon": [100.0]}, 200),
+    "privacy-n": (PEELING, {"n": [2500, 5000, 10_000, 20_000], "d": [128], "n_nonzero": [8], "epsilon": [0.5]}, 800),
     "privacy-s": (PEELING, {"n": [4000], "d": [512], "n_nonzero": [32, 64, 128, 256], "epsilon": [2.0]}, 100),
-    "gumbel-n": (
-        GUMBEL,
-        {"n": [3000, 6000, 12_000, 24_000], "d": [128], "n_nonzero": [16], "epsilon": [0.3]},
-        200,
-    ),
+    "gumbel-n": (GUMBEL, {"n": [3000, 6000, 12_000, 24_000], "d": [128], "n_nonzero": [16], "epsilon": [0.3]}, 200),
     "gumbel-s": (GUMBEL, {"n": [8000], "d": [256], "n_nonzero": [8, 16, 32, 64], "epsilon": [0.3]}, 150),
 }
 SIGNALS = {"sampling": 0.9, "privacy": 3.0, "gumbel": 0.95}
@@ -164,13 +144,7 @@ def logarithm(outcome: Outcome, options: Options) -> None:
     adapter = Adapter(selection_rows, "estimate_", tests=options.pick(60, 60, 30))
     grid = {"n": [1], "d": options.pick([32, 128, 512, 2048], [32, 128, 512], [32, 64, 128])}
     study = Study(
-        nothing,
-        adapter,
-        grid,
-        options.pick(5, 3, 2),
-        loss={"rows": found},
-        seed=940,
-        name="sparse-mean-selection",
+        nothing, adapter, grid, options.pick(5, 3, 2), loss={"rows": found}, seed=940, name="sparse-mean-selection"
     )
     results = options.run(study).derive("log d", lambda cell: math.log(cell["d"]), instead_of="d")
     outcome.studies.append(results)
@@ -228,18 +202,9 @@ def run(options: Options) -> Outcome:
             spread=("n_nonzero",),
             tolerance=options.pick(TOLERANCE, 2 * TOLERANCE, 5 * TOLERANCE),
         )
-        outcome.check(
-            theorem,
-            f"support found ({name})",
-            measured,
-            0.99,
-            "at_least",
-            "support_recovery",
-        )
-        outcome.pictures[f"Risk against {parameter} ({name})"] = (
-            lambda m=measured, p=parameter, q=parameters: plot_risk(
-                m, p, terms={"plan": lambda cell: planned(q, cell)}
-            )
+        outcome.check(theorem, f"support found ({name})", measured, 0.99, "at_least", "support_recovery")
+        outcome.pictures[f"Risk against {parameter} ({name})"] = lambda m=measured, p=parameter, q=parameters: (
+            plot_risk(m, p, terms={"plan": lambda cell: planned(q, cell)})
         )
     logarithm(outcome, options)
     return outcome
