@@ -743,6 +743,8 @@ OF_METHODS: dict[str, dict[str, Any] | Callable[[Any], dict[str, Any]]] = {
     },
     "CompleteCases.transform": {"X": HOLES[id(X)]},
     "ComparesGroups.homogeneity": {"strata": 2},
+    "ContinualMeans.update": {"values": [5.0, 4.0]},
+    "ContinualMeans.update_many": {"values": [[5.0], [1.0]]},
     "ContingencyTable.goodness_of_fit": {"p": [[0.2, 0.3], [0.3, 0.2]]},
     "Domain.check_size": {"most": 6},
     "Domain.codes": {"data": [[0, 0], [2, 1]]},

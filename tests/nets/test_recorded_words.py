@@ -47,6 +47,7 @@ ELSEWHERE = {
         ["plot_crossing", "plot_power", "plot_risk"], "pictures of studies: tests/simulation/test_pictures.py"
     ),
     **dict.fromkeys(["paper_figures", "side_by_side"], "forms for papers: tests/inference/test_papers.py"),
+    "cohort_table": "the scene of CohortTable",
     "private_bounds": "the scene of PrivateBounds",
     **dict.fromkeys(["about_missing", "with_missing"], "words of summaries, which every scene has"),
 }
