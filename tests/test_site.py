@@ -123,7 +123,7 @@ def test_random_cells_are_read_by_class() -> None:
     )
     assert read_cells(page) == {"A": "29 good, 1 false", "B(x)": "3 good", "CohortTable": "2 good, 1 false"}
     tried = read_cells((ROOT / "tests" / "outside" / "statements" / "measured.md").read_text(encoding="utf-8"))
-    assert len([each for each in list_limits(packages()) if each.name in tried]) > 30
+    assert len([each for each in list_limits(packages()) if each.name in tried]) > 10
 
 
 def undocumented(thing: Any) -> str:

@@ -29,12 +29,14 @@ print(result.summary())
 
 epsilons = np.array([0.1, 0.2, 0.5, 1.0, 2.0])
 tests = [
-    ks_test(visits, group, groups=["limited", "not limited"], epsilon=epsilon, random_state=0) for epsilon in epsilons
+    ks_test(visits, group, groups=["limited", "not limited"], unknown="error", epsilon=epsilon, random_state=0)
+    for epsilon in epsilons
 ]
 figure, (left, right) = plt.subplots(1, 2, figsize=(9.5, 3.6))
 at = np.arange(25)
 for name, color in (("limited", "#9a6a00"), ("not limited", "#1f5fa8")):
     left.step(at, [np.mean(visits[group == name] <= k) for k in at], where="post", color=color, label=name)
+left.set_title("The two groups")
 left.set_xlabel("visits to a doctor in a year")
 left.set_ylabel("fraction of people, before noise")
 left.legend(fontsize=8, frameon=False, loc="lower right")
@@ -43,6 +45,7 @@ statistic, noise, cutoff = (
 )
 right.errorbar(epsilons, statistic, yerr=noise, fmt="o", color="#1f5fa8", label="released, ± one noise sd")
 right.plot(epsilons, cutoff, "k:", label="cutoff at 5%")
+right.set_title("What is released")
 right.set_xscale("log")
 right.set_xlabel("ε")
 right.set_ylabel("largest distance, in rows")

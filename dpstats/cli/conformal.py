@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import argparse
 from dataclasses import dataclass
-from typing import Any
-
-import numpy as np
-from numpy.typing import NDArray
+from typing import TYPE_CHECKING, Any
 
 from dpstats.cli.options import add_options, check_one, given, refuse_both, split_list
 from dpstats.cli.release import ReleaseCommand
 from dpstats.cli.tables import InputTable
 from dpstats.errors import refuse
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
 
 
 @dataclass(frozen=True)
@@ -31,10 +32,14 @@ class PredictionColumns:
 
     def predict(self, X: Any) -> NDArray[np.float64]:
         """Return the predictions."""
+        import numpy as np
+
         return np.asarray(X, dtype=np.float64)[:, self.places[0]]
 
     def predict_proba(self, X: Any) -> NDArray[np.float64]:
         """Return the probability of each class."""
+        import numpy as np
+
         return np.asarray(X, dtype=np.float64)[:, list(self.places)]
 
 

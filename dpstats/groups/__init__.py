@@ -1,6 +1,6 @@
 """Private means of declared groups, and data of people who have several rows."""
 
-from dpstats.groups.cohort_table import CohortTable, cohort_table
+from dpstats.groups.cohorts import CohortTable, cohort_table
 from dpstats.groups.group_means import GroupMeans
 from dpstats.groups.group_quantiles import GroupQuantiles
 from dpstats.groups.mean_per_row import MeanPerRow

@@ -85,7 +85,7 @@ class LevelsPath:
         self.spread = 1.0
         """Standard deviation of the outcomes in the range of most of them."""
         self.variance = 1.0
-        """Variance of all outcomes, that of the noise included."""
+        """Variance of all outcomes and of the noise."""
         self.mean, self.mean_error = 0.0, 1.0
         """Mean of all outcomes, and the standard deviation of its noise and of its bias by clipping."""
         self.steps: LinearPath | None = None
@@ -158,7 +158,7 @@ class LevelsPath:
         self.spread = self.half * math.sqrt(variance)
         skewed = 0.0
         if self.half < 1:
-            # What is beyond the range has at most the rest of the variance, and x - half is at most x^2 / (4 half).
+            # Outcomes beyond the range have at most the rest of the variance, and x - half is at most x^2 / (4 half).
             rest = max(self.variance - self.spread**2, 0.0) / (4 * self.half)
             skewed = max(_skewness_bias(self.half / self.spread, skewed=True) * self.spread, rest)
         error = math.hypot(self.half * float(noise.total) * several / rows, skewed)
@@ -467,11 +467,11 @@ class LevelsEstimate:
         """The means at the mean of the covariates of all rows, where they average to the mean of all outcomes."""
         if not isinstance(self.means, LevelMeans):
             return self.means
-        away, error = self._away
+        away, error = self._difference
         return self.means.shift(away, np.sqrt(error**2 + np.diagonal(self.covariance))[:, None])
 
     @cached_property
-    def _away(self) -> tuple[float, float]:
+    def _difference(self) -> tuple[float, float]:
         """The mean of all outcomes minus the average of the means of the levels, and its standard error."""
         path, fit, n = self.path, self.path.fit, self.path.fit.found.rows
         rows = np.maximum(self.counts, self.counts_noise)
@@ -487,13 +487,13 @@ class LevelsEstimate:
         Both are 0 unless the difference is more than its error explains: rare far residuals are clipped, and count in
         the mean of all outcomes.
         """
-        away, error = self._away
+        away, error = self._difference
         return (away, error) if self._is_clipped and abs(away) > _SEEN_BIAS * error else (0.0, 0.0)
 
     @property
     def hidden_bias(self) -> float:
         """Bias of the means by clipped residuals that the mean of all outcomes does not show, in half-widths."""
-        return _SEEN_BIAS * self._away[1] if self._is_clipped and not self.shift[1] else 0.0
+        return _SEEN_BIAS * self._difference[1] if self._is_clipped and not self.shift[1] else 0.0
 
     @property
     def _is_clipped(self) -> bool:

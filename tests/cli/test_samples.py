@@ -47,7 +47,7 @@ def test_rows_for_an_error_are_the_fewest(name: str, capsys: pytest.CaptureFixtu
 def test_rows_for_an_error_without_a_spread_are_of_the_noise(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     arguments = ["plan", "samples", "mean", "--columns", "1", "--bounds", "0", "10"]
     assert main([*arguments, "--target-error", "0.01"]) == 0
-    assert "of the noise alone: --spread counts the sampling error" in capsys.readouterr().out
+    assert "of the noise alone: --spread adds the sampling error" in capsys.readouterr().out
     assert main([*arguments, "--target-error", "0.01", "--budget", "b.db", "--epsilon", "3"]) == 4
     assert "it cannot pay" in capsys.readouterr().out
     for given, message in (

@@ -62,7 +62,7 @@ def test_a_release_without_noise_has_the_averages_of_the_rows() -> None:
     rng = np.random.default_rng(1)
     rows, signs = rng.normal(size=(500, 3)) / 5, rng.choice([-1.0, 1.0], size=500)
     rows /= np.maximum(np.linalg.norm(rows, axis=1), 1.0)[:, None]
-    plan = HotellingTest(bounds=(-1, 1), groups=[0, 1]).plan(500, 3)
+    plan = HotellingTest(bounds=(-1, 1), groups=[0, 1], unknown="error").plan(500, 3)
     extension = last_extension(3, True, plan.bits)
     exact = extension.sums(STAGE, rows, signs)
     spacing = {block.name: block.spacing for block in plan.stage(STAGE).blocks}

@@ -13,7 +13,7 @@ import pandas as pd
 from dpstats.auditing.movement import Steps
 from dpstats.data.rows import Table
 from dpstats.groups import CohortTable
-from dpstats.groups.cohort_table import CohortRows
+from dpstats.groups.cohorts import CohortRows
 from dpstats.privacy import Plan
 from dpstats.release.parts import released_part
 from dpstats.release.session import Session

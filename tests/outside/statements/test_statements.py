@@ -13,7 +13,7 @@ import pytest
 from scipy.stats import f as f_law
 
 from dpstats.conformal.estimators import ConformalPredictor
-from dpstats.groups import GroupMeans, cohort_table
+from dpstats.groups import GroupMeans, cohorts
 from dpstats.groups.ratios import GroupMeansPlan
 from dpstats.inference.estimates import Estimates
 from dpstats.inference.multiple_testing import Together
@@ -212,7 +212,7 @@ def halve(limits: Callable[..., Any]) -> Callable[..., Any]:
     return half
 
 
-def level_row_of_half_noise(*given: Any, real: Any = cohort_table._level_row) -> Any:
+def level_row_of_half_noise(*given: Any, real: Any = cohorts._level_row) -> Any:
     """Return a row of a table that states half of its noise."""
     row = real(*given)
     return row._replace(numbers={name: (values, noise / 2) for name, (values, noise) in row.numbers.items()})
@@ -304,7 +304,7 @@ FAULTS: dict[str, tuple[Any, str, Any, str, str, Callable[[Cell], bool]]] = {
         GroupMeansPlan, "mean_noise", halved(GroupMeansPlan.mean_noise), TABLE, "mean", shows_numbers,
     ),
     "half of the noise of counts in a table": (
-        cohort_table, "_level_row", level_row_of_half_noise, TABLE, "%", shows_numbers,
+        cohorts, "_level_row", level_row_of_half_noise, TABLE, "%", shows_numbers,
     ),
     "a third of a p-value": (distribution_tests, "pvalue", halved(pvalue, 1 / 3), TESTS, "two samples", is_continuous),
     "a third of a p-value, one sample": (
