@@ -13,7 +13,8 @@ import pytest
 from scipy.stats import f as f_law
 
 from dpstats.conformal.estimators import ConformalPredictor
-from dpstats.groups import GroupMeans, cohorts
+from dpstats.groups import GroupMeans
+from dpstats.groups import cohorts as table_rows
 from dpstats.groups.ratios import GroupMeansPlan
 from dpstats.inference.estimates import Estimates
 from dpstats.inference.multiple_testing import Together
@@ -212,7 +213,7 @@ def halve(limits: Callable[..., Any]) -> Callable[..., Any]:
     return half
 
 
-def level_row_of_half_noise(*given: Any, real: Any = cohorts._level_row) -> Any:
+def level_row_of_half_noise(*given: Any, real: Any = table_rows._level_row) -> Any:
     """Return a row of a table that states half of its noise."""
     row = real(*given)
     return row._replace(numbers={name: (values, noise / 2) for name, (values, noise) in row.numbers.items()})
@@ -304,7 +305,7 @@ FAULTS: dict[str, tuple[Any, str, Any, str, str, Callable[[Cell], bool]]] = {
         GroupMeansPlan, "mean_noise", halved(GroupMeansPlan.mean_noise), TABLE, "mean", shows_numbers,
     ),
     "half of the noise of counts in a table": (
-        cohorts, "_level_row", level_row_of_half_noise, TABLE, "%", shows_numbers,
+        table_rows, "_level_row", level_row_of_half_noise, TABLE, "%", shows_numbers,
     ),
     "a third of a p-value": (distribution_tests, "pvalue", halved(pvalue, 1 / 3), TESTS, "two samples", is_continuous),
     "a third of a p-value, one sample": (
