@@ -26,7 +26,7 @@ WIDE = 5.0
 
 STANDING = (
     "Simulated noise",
-    "z and intervals count sampling error",
+    "z and intervals include sampling error",
     "Coefficients describe a weighted fit with bounded rows and clipped residuals",
     "Intervals are not simultaneous",
     "E[clip(x)] is the mean of a group",
@@ -73,7 +73,7 @@ STANDING = (
     "Intervals account for",
     "Counts are as released",
     "The band assumes independent rows",
-    "Bands count sampling error",
+    "Bands include sampling error",
     "Intervals include sampling error",
     "The contribution of one",
     "The rows of one person",
@@ -91,7 +91,7 @@ STANDING = (
     "Intervals cover ",
     "One sample may be empty",
     "Groups are not compared",
-    "Intervals count sampling error and noise, by",
+    "Intervals include sampling error and noise, by",
     "A limit that equals a bound",
     "Intervals hold for independent rows",
     "Rows with an undeclared label",
@@ -126,7 +126,7 @@ CONDITIONAL = {
     "The test may reject": "another null",
     "if scores have the tails": "other tails",
     "if rows have an elliptical": "not elliptical",
-    "Intervals count sampling error, noise, a skewness of a row's": "beyond the allowances",
+    "Intervals include sampling error, noise, a skewness of a row's": "beyond the allowances",
 }
 """Notes that most fits have, and the fact about the population of which they warn."""
 ABOUT_SOME = re.compile(r"^(?:Not identified[^:]*|Noise only): (?!at this n)(.*?)\. ")
