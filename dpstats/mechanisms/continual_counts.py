@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from dpstats.data.opening import Tally, open_source
 from dpstats.data.parameters import check_integer, check_privacy_parameters
 from dpstats.data.schema import Categories, Schema
-from dpstats.data.values import as_int64
+from dpstats.data.values import as_int64, is_masked, quiet
 from dpstats.errors import DPStatsError, Exhausted, attempt, refuse, refuse_data
 from dpstats.mechanisms.count_path import (
     BITS,
@@ -439,12 +439,15 @@ class ContinualCounts(ContinualStream):
 
     def _check_count(self, count: Any) -> NDArray[np.int64]:
         """Return the counts of a step, or refuse them."""
-        array = attempt(lambda: np.asarray(count), Exception)
+        array = None if is_masked(count) else attempt(lambda: np.asarray(count), Exception)
         right = () if self._categories is None else (self._counters,)
         if array is None or array.shape != right or array.dtype.kind not in "iuf":
             array = np.array(-1)
-        # NaN is in no range.
-        if ((array >= 0) & (array <= self._most_rows)).all() and (array == np.floor(array)).all():
+        with quiet():
+            # NaN is in no range.
+            right_range = ((array >= 0) & (array <= self._most_rows)).all()
+            whole = right_range and (array == np.floor(array)).all()
+        if whole:
             return as_int64(array).reshape(-1)
         each = "" if self._categories is None else ", one for each category"
         raise refuse_data("count", allowed=f"whole numbers of rows from 0 to 2^31{each}")

@@ -166,7 +166,7 @@ def test_rows_are_counted():
 
 
 @pytest.mark.parametrize(
-    "count", [-1, 0.5, np.nan, np.inf, "3", None, True, [3], 2**31 + 1, [[1]], pd.Series([1, 2]), 10**400]
+    "count", [-1, 0.5, np.nan, np.inf, "3", None, True, [3], 2**31 + 1, [[1]], pd.Series([1, 2]), 10**400, np.ma.masked]
 )
 def test_a_count_is_a_whole_number(count):
     budget = PrivacyBudget(2.0, 1e-5, neighbors=ADDED)
