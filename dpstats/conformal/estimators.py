@@ -43,6 +43,8 @@ _MOST_ROWS = 1 << 31
 _OUTWARD = 4 * np.finfo(np.float64).eps
 """Relative widening of a limit, so that rounding never moves it inside."""
 
+_BETWEEN = "score_bounds must be"
+
 Bools = NDArray[np.bool_]
 
 
@@ -445,12 +447,10 @@ class PrivateConformalRegressor(ConformalPredictor):
         if not low < high:
             raise refuse("score_bounds", given=given, allowed="a positive number, or a pair (low, high), low < high")
         # Otherwise points may be infinite, NaN or equal.
-        check_region(
-            (low, high) if not signed else high / 2 - low / 2,
-            (low, high),
-            "score_bounds must be" if not signed else "score_bounds must have a half-width",
-            "score_bounds must be",
-        )
+        if signed:
+            check_region(high / 2 - low / 2, np.array([low, high]), "score_bounds must have a half-width", _BETWEEN)
+        else:
+            check_region(np.array([low, high]), 0.0, _BETWEEN)
         return low, high, not signed
 
     def _outcome_bounds(self) -> tuple[float, float]:
