@@ -14,13 +14,13 @@ from numpy.typing import NDArray
 
 from dpstats.data.parameters import check_choice, check_integer
 from dpstats.data.values import as_int64, is_masked, quiet
-from dpstats.errors import attempt, refuse, refuse_data
+from dpstats.errors import attempt, refuse_data
 from dpstats.inference.error_distributions import Limits, ScoreErrors, Tail, normal_quantile
 from dpstats.inference.estimates import Estimates, find_hidden
 from dpstats.lattice import isqrt_up
 from dpstats.lattice.base import check_region
 from dpstats.means.ratio import check_bounds
-from dpstats.mechanisms.continual_counts import ContinualStream
+from dpstats.mechanisms.continual_counts import ContinualStream, name_steps
 from dpstats.mechanisms.count_path import StreamPath, WholePath, factor_steps, path_weights
 from dpstats.privacy.budget import PrivacyBudget
 from dpstats.privacy.guarantee import Neighbors
@@ -73,7 +73,7 @@ class ContinualMeans(ContinualStream):
         Privacy parameter of the whole stream, in (0, 1): the noise is Gaussian.
     state : str or path, optional
         File that keeps the stream, as for `dpstats.mechanisms.ContinualCounts`. It holds sums and counts before noise,
-        so keep it as you keep the data. Never restore an older copy. Default: memory.
+        so keep it as you keep the data. Only the same budget notices a copy or an older file. Default: memory.
     neighbors : {"add_or_remove", "replace_one"} or Neighbors, default="add_or_remove"
         Neighboring streams: a row is added or removed, or is replaced by one of any step and value, or of none.
     random_state : None, int or numpy.random.Generator, default=None
@@ -194,12 +194,7 @@ class ContinualMeans(ContinualStream):
         keys : sequence of str, optional
             A name for each step.
         """
-        steps = attempt(lambda: list(values), TypeError)
-        if steps is None:
-            raise refuse_data("values", allowed="a sequence of arrays, one for each step")
-        named = [None] * len(steps) if keys is None else list(keys)
-        if len(named) != len(steps):
-            raise refuse("keys", got=f"{len(named)} keys", allowed=f"one for each of the {len(steps)} steps")
+        steps, named = name_steps("values", values, keys)
         return self._answer([self._sum_values(step) for step in steps], named)
 
     def path(self) -> MeanPath:
