@@ -77,7 +77,7 @@ class Spent:
 
 
 class Answered(NamedTuple):
-    """The steps of a stream that are answered: their number, and a mark of what they released."""
+    """The steps of a stream that are answered: their number, and a hash of their released numbers."""
 
     steps: int = 0
     mark: str = ""

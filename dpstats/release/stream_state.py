@@ -156,15 +156,15 @@ class StreamState:
             if known.steps > len(self.steps) or known.mark != self._marks[known.steps]:
                 raise LedgerError(
                     f"{self.path}: the budget knows {known.steps} answered step(s) of this stream, which are not in "
-                    "the file. It is a copy, or an older file, and a step must not be released twice. Use the file "
-                    "that has these steps, or a new file for a new stream. No answer was given."
+                    "the file. It is a copy or an older file. Use the file that has them, or a new file. No answer "
+                    "was given."
                 )
             now = Answered(len(self.steps), self._marks[-1])
             agreed = now == known or budget.keep_answered(known, now)
 
     def _append(self, new: list[Step]) -> None:
         for step in new:
-            # Of released numbers only: the budget may be read by others.
+            # The mark is made from released numbers only, because others may read the budget.
             text = json.dumps([self._marks[-1], step.key, step.released])
             self._marks.append(hashlib.sha256(text.encode()).hexdigest()[:32])
         self.steps += new
