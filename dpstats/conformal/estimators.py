@@ -43,8 +43,6 @@ _MOST_ROWS = 1 << 31
 _OUTWARD = 4 * np.finfo(np.float64).eps
 """Relative widening of a limit, so that rounding never moves it inside."""
 
-_BETWEEN = "score_bounds must be"
-
 Bools = NDArray[np.bool_]
 
 
@@ -444,13 +442,12 @@ class PrivateConformalRegressor(ConformalPredictor):
         else:
             high = check_real("score_bounds", given, above=0)
             low = -high if signed else high / 10**_DECADES
-        if not low < high:
+        if not low < high or (not signed and low < np.finfo(np.float64).tiny * 2**60):
             raise refuse("score_bounds", given=given, allowed="a positive number, or a pair (low, high), low < high")
-        # Otherwise points may be infinite, NaN or equal.
         if signed:
-            check_region(high / 2 - low / 2, np.array([low, high]), "score_bounds must have a half-width", _BETWEEN)
-        else:
-            check_region(np.array([low, high]), 0.0, _BETWEEN)
+            # Otherwise points may be infinite, NaN or equal.
+            for end in (low, high):
+                check_region(high / 2 - low / 2, end, "score_bounds must have a half-width", "score_bounds must be")
         return low, high, not signed
 
     def _outcome_bounds(self) -> tuple[float, float]:
