@@ -100,6 +100,9 @@ class ContinualMeans(ContinualStream):
 
     **Estimand.** The mean of the clipped rows in these data, not of a population.
 
+    **Limits.** The guarantee is for one row, at one step. The number of steps is fixed in advance. A mean needs enough
+    rows: where noise hides it, it is NaN.
+
     Examples
     --------
     >>> import numpy as np
