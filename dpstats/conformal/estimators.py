@@ -33,6 +33,7 @@ from dpstats.data.values import quiet
 from dpstats.errors import InvalidParameter, attempt, refuse, refuse_data
 from dpstats.inference.reports import SIMULATED, Records
 from dpstats.inference.results import Summary
+from dpstats.lattice.base import check_region
 from dpstats.release.estimator import PrivateEstimator, fitted, parameters, read_again
 from dpstats.release.session import Released, Session
 
@@ -443,6 +444,10 @@ class PrivateConformalRegressor(ConformalPredictor):
             low = -high if signed else high / 10**_DECADES
         if not low < high or (not signed and low < np.finfo(np.float64).tiny * 2**60):
             raise refuse("score_bounds", given=given, allowed="a positive number, or a pair (low, high), low < high")
+        if signed:
+            # Otherwise points may be infinite, NaN or equal.
+            for end in (low, high):
+                check_region(high / 2 - low / 2, end, "score_bounds must have a half-width", "score_bounds must be")
         return low, high, not signed
 
     def _outcome_bounds(self) -> tuple[float, float]:

@@ -438,7 +438,7 @@ def array_of(value: Any) -> NDArray[Any]:
     number would become text if another item is text. Values that numpy cannot convert are objects. So are masked
     arrays, because numpy would show their hidden values.
     """
-    if _is_masked(value):
+    if is_masked(value):
         return np.array(None)
 
     dtype = getattr(value, "dtype", None)
@@ -450,9 +450,10 @@ def array_of(value: Any) -> NDArray[Any]:
     return array
 
 
-def _is_masked(value: Any) -> bool:
+def is_masked(value: Any) -> bool:
+    """Return whether a value is a masked array, or a list or tuple that has one."""
     kind = type(value)  # a foreign class may raise an error on attribute access
-    return issubclass(kind, np.ma.MaskedArray) or (issubclass(kind, list | tuple) and any(map(_is_masked, value)))
+    return issubclass(kind, np.ma.MaskedArray) or (issubclass(kind, list | tuple) and any(map(is_masked, value)))
 
 
 def exact_numbers(name: str, value: Any) -> NDArray[Any]:

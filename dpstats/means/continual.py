@@ -13,13 +13,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpstats.data.parameters import check_choice, check_integer
-from dpstats.data.values import as_int64
-from dpstats.errors import attempt, refuse, refuse_data
+from dpstats.data.values import as_int64, is_masked, quiet
+from dpstats.errors import attempt, refuse_data
 from dpstats.inference.error_distributions import Limits, ScoreErrors, Tail, normal_quantile
 from dpstats.inference.estimates import Estimates, find_hidden
 from dpstats.lattice import isqrt_up
+from dpstats.lattice.base import check_region
 from dpstats.means.ratio import check_bounds
-from dpstats.mechanisms.continual_counts import ContinualStream
+from dpstats.mechanisms.continual_counts import ContinualStream, name_steps
 from dpstats.mechanisms.count_path import StreamPath, WholePath, factor_steps, path_weights
 from dpstats.privacy.budget import PrivacyBudget
 from dpstats.privacy.guarantee import Neighbors
@@ -72,7 +73,7 @@ class ContinualMeans(ContinualStream):
         Privacy parameter of the whole stream, in (0, 1): the noise is Gaussian.
     state : str or path, optional
         File that keeps the stream, as for `dpstats.mechanisms.ContinualCounts`. It holds sums and counts before noise,
-        so keep it as you keep the data. Never restore an older copy. Default: memory.
+        so keep it as you keep the data. Only the same budget notices a copy or an older file. Default: memory.
     neighbors : {"add_or_remove", "replace_one"} or Neighbors, default="add_or_remove"
         Neighboring streams: a row is added or removed, or is replaced by one of any step and value, or of none.
     random_state : None, int or numpy.random.Generator, default=None
@@ -99,6 +100,9 @@ class ContinualMeans(ContinualStream):
 
     **Estimand.** The mean of the clipped rows in these data, not of a population.
 
+    **Limits.** The guarantee is for one row, at one step. The number of steps is fixed in advance. A mean needs enough
+    rows: where noise hides it, it is NaN.
+
     Examples
     --------
     >>> import numpy as np
@@ -108,10 +112,10 @@ class ContinualMeans(ContinualStream):
     >>> for day in range(30):
     ...     step = waiting.update(rng.exponential(25, size=80))
     >>> round(step.mean, 1), round(step.rows)
-    (24.3, 2403)
+    (25.3, 2388)
     >>> week = waiting.path().estimates(window=7).confidence_interval()
-    >>> week.low[-1].round(1), week.high[-1].round(1)
-    (15.9, 28.8)
+    >>> print(f"{week.low[-1]:.1f} to {week.high[-1]:.1f}")
+    20.2 to 28.3
     """
 
     _bits, _value_bits, _most_rows = _FACTOR_BITS, _VALUE_BITS, 2**29
@@ -130,8 +134,11 @@ class ContinualMeans(ContinualStream):
         random_state: Any = None,
         budget: PrivacyBudget | None = None,
     ) -> None:
-        low, high = (np.ravel(end) for end in check_bounds("bounds", bounds, 1))
-        self._bounds = float(low[0]), float(high[0])
+        low, high = (float(np.ravel(end)[0]) for end in check_bounds("bounds", bounds, 1))
+        check_region(
+            high / 2 - low / 2, low / 2 + high / 2, "bounds must have a half-width", "bounds must have a middle"
+        )
+        self._bounds = low, high
         self._missing = check_choice("missing", missing, ["error", "drop"])
         super().__init__(horizon, epsilon, delta, state, neighbors, random_state, budget)
 
@@ -190,12 +197,7 @@ class ContinualMeans(ContinualStream):
         keys : sequence of str, optional
             A name for each step.
         """
-        steps = attempt(lambda: list(values), TypeError)
-        if steps is None:
-            raise refuse_data("values", allowed="a sequence of arrays, one for each step")
-        named = [None] * len(steps) if keys is None else list(keys)
-        if len(named) != len(steps):
-            raise refuse("keys", got=f"{len(named)} keys", allowed=f"one for each of the {len(steps)} steps")
+        steps, named = name_steps("values", values, keys)
         return self._answer([self._sum_values(step) for step in steps], named)
 
     def path(self) -> MeanPath:
@@ -205,10 +207,16 @@ class ContinualMeans(ContinualStream):
 
     def _sum_values(self, values: Any) -> NDArray[np.int64]:
         """Return the number of rows and the sum of their values in steps, or refuse them."""
-        given = attempt(lambda: np.asarray(values), Exception)
+        masked = is_masked(values)
+        given = None if masked else attempt(lambda: np.asarray(values), Exception)
         if given is None or given.dtype.kind not in "biuf" or given.ndim != 1:
-            raise refuse_data("values", allowed="an array of numbers in one dimension, one for each row")
-        x = given.astype(np.float64)
+            raise refuse_data(
+                "values",
+                allowed="an array of numbers in one dimension, one for each row",
+                remedy="Make masked entries NaN, and set missing='drop'." if masked else "",
+            )
+        with quiet():
+            x = given.astype(np.float64)
         known = np.isfinite(x)
         if self._missing == "error" and not known.all():
             raise refuse_data(
@@ -219,7 +227,8 @@ class ContinualMeans(ContinualStream):
             )
         low, high = self._bounds
         # Each value is clipped and rounded alone, so that a row moves the sum by at most 2^12.
-        share = np.clip((x[known] - (low / 2 + high / 2)) / (high / 2 - low / 2), -1.0, 1.0)
+        with quiet():
+            share = np.clip((x[known] - (low / 2 + high / 2)) / (high / 2 - low / 2), -1.0, 1.0)
         steps = as_int64(np.rint(share * 2.0**_VALUE_BITS))
         return np.array([steps.size, steps.sum()], dtype=np.int64)
 

@@ -16,8 +16,8 @@ from numpy.typing import NDArray
 from dpstats.data.opening import Tally, open_source
 from dpstats.data.parameters import check_integer, check_privacy_parameters
 from dpstats.data.schema import Categories, Schema
-from dpstats.data.values import as_int64
-from dpstats.errors import DPStatsError, Exhausted, attempt, refuse, refuse_data
+from dpstats.data.values import as_int64, is_masked, quiet
+from dpstats.errors import DPStatsError, Exhausted, LedgerError, attempt, refuse, refuse_data
 from dpstats.mechanisms.count_path import (
     BITS,
     CountPath,
@@ -171,6 +171,7 @@ class ContinualStream(Mechanism):
             raise refuse("keys", allowed="different names for different steps")
         with self._state.lock:
             # What can be refused is refused before the charge, and again if another process has added steps.
+            self._read()
             self._find_new(counts, keys)
             self._open()
             with self._state.adding() as new:
@@ -179,8 +180,12 @@ class ContinualStream(Mechanism):
                 first = self._known
                 if fresh:
                     new += self._released_steps(fresh)
-            # The steps are stored now, and only now an answer may be given.
-            self._learn()
+            try:
+                self._read()
+            except LedgerError as error:
+                words = " The step is stored without an answer: do not add it again without its key."
+                raise LedgerError(f"{error}{words if fresh else ''}") from None
+            # The steps are stored now, and the budget knows them. Only now an answer may be given.
             return self._estimate(self._find_places(keys, first))
 
     def _find_places(self, keys: list[Any], first: int) -> list[int]:
@@ -198,12 +203,27 @@ class ContinualStream(Mechanism):
     def _read_path(self) -> tuple[tuple[Any, ...], Floats]:
         """Return the keys of all steps so far, and their totals."""
         with self._state.lock:
-            self._state.read()
-            self._learn()
+            self._read()
         if self._known == 0:
             raise DPStatsError("path() must follow a step, got none. Call update() first.")
         keys = tuple(step.key or place + 1 for place, step in enumerate(self._state.steps))
         return keys, self._totals[: self._known].copy()
+
+    def _read(self) -> None:
+        """Learn the steps that are stored, and refuse a copy of the file."""
+        budget = self._stored_budget
+        if budget is None:
+            self._state.read()
+        else:
+            self._state.agree(budget)
+        self._learn()
+
+    @property
+    def _stored_budget(self) -> PrivacyBudget | None:
+        """The budget of a stream with a file. Its key is the name of the stream."""
+        if self._budget is None or self._state.path is None:
+            return None
+        return self._budget.once(f"stream {self._state.identity[:16]}")
 
     def _find_new(self, counts: list[NDArray[np.int64]], keys: list[Any]) -> list[tuple[NDArray[np.int64], Any]]:
         """Return the steps whose keys are not known, or refuse them."""
@@ -248,7 +268,7 @@ class ContinualStream(Mechanism):
         """Charge the budget for the whole stream, once, and open the stream of its numbers."""
         if self._numbers is not None:
             return
-        session = self._session_of_state(self._plan, "" if self._state.path is None else self._state.identity)
+        session = self._session_of_stream(self._plan, self._stored_budget)
         if self._state.charged:
             session.resume()
         else:
@@ -261,6 +281,18 @@ class ContinualStream(Mechanism):
         raise TypeError(
             f"a {type(self).__name__} cannot be copied or pickled: two copies would cost twice. Give it a state."
         )
+
+
+def name_steps(name: str, given: Any, keys: Any) -> tuple[list[Any], list[Any]]:
+    """Return several steps, and a key or None for each."""
+    steps = attempt(lambda: list(given), TypeError)
+    if steps is None:
+        raise refuse_data(name, allowed="a sequence with an entry for each step")
+    named = [None] * len(steps) if keys is None else attempt(lambda: list(keys), TypeError)
+    if named is None or len(named) != len(steps):
+        got = "no sequence" if named is None else f"{len(named)} keys"
+        raise refuse("keys", got=got, allowed=f"one for each of the {len(steps)} steps")
+    return steps, named
 
 
 class ContinualCounts(ContinualStream):
@@ -282,7 +314,8 @@ class ContinualCounts(ContinualStream):
         Public and distinct categories, counted side by side. A row is in at most one. Default: a single counter.
     state : str or path, optional
         File that keeps the stream. With it, another process continues where this one ended, however it ended. It holds
-        the counts before noise, so keep it as you keep the data. Never restore an older copy. Default: memory.
+        the counts before noise, so keep it as you keep the data. A budget refuses a copy or an older file of a stream
+        that it knows. Without the same budget, a copy would release its steps again at no charge. Default: memory.
     neighbors : {"add_or_remove", "replace_one"} or Neighbors, default="add_or_remove"
         Neighboring streams: a row is added or removed, or is replaced by one that counts anywhere, or nowhere.
     random_state : None, int or numpy.random.Generator, default=None
@@ -385,12 +418,7 @@ class ContinualCounts(ContinualStream):
         keys : sequence of str, optional
             A name for each step.
         """
-        rows = attempt(lambda: list(counts), TypeError)
-        if rows is None:
-            raise refuse_data("counts", allowed="a sequence of counts, one for each step")
-        named = [None] * len(rows) if keys is None else list(keys)
-        if len(named) != len(rows):
-            raise refuse("keys", got=f"{len(named)} keys", allowed=f"one for each of the {len(rows)} steps")
+        rows, named = name_steps("counts", counts, keys)
         return self._answer([self._check_count(row) for row in rows], named)
 
     def update_rows(self, rows: Any, key: str | None = None) -> StepEstimate:
@@ -439,12 +467,15 @@ class ContinualCounts(ContinualStream):
 
     def _check_count(self, count: Any) -> NDArray[np.int64]:
         """Return the counts of a step, or refuse them."""
-        array = attempt(lambda: np.asarray(count), Exception)
+        array = None if is_masked(count) else attempt(lambda: np.asarray(count), Exception)
         right = () if self._categories is None else (self._counters,)
         if array is None or array.shape != right or array.dtype.kind not in "iuf":
             array = np.array(-1)
-        # NaN is in no range.
-        if ((array >= 0) & (array <= self._most_rows)).all() and (array == np.floor(array)).all():
+        with quiet():
+            # NaN is in no range.
+            right_range = ((array >= 0) & (array <= self._most_rows)).all()
+            whole = right_range and (array == np.floor(array)).all()
+        if whole:
             return as_int64(array).reshape(-1)
         each = "" if self._categories is None else ", one for each category"
         raise refuse_data("count", allowed=f"whole numbers of rows from 0 to 2^31{each}")

@@ -18,7 +18,7 @@ from dpstats.inference.reports import Records, Reported
 from dpstats.privacy.filters import METHODS, PLD, Amounts, Cost, Filter
 from dpstats.privacy.guarantee import Neighbors, PrivacyGuarantee
 from dpstats.privacy.kept_answers import AlreadyCharged, Kept, Request, is_key, new_owner, plan_fingerprint
-from dpstats.privacy.ledger import LedgerStore, MemoryStore, Record, Spent, planned_numbers
+from dpstats.privacy.ledger import Answered, LedgerStore, MemoryStore, Record, Spent, planned_numbers
 from dpstats.privacy.left_behind import LeftBehind
 
 if TYPE_CHECKING:
@@ -379,6 +379,14 @@ class PrivacyBudget(Reported):
     def keep(self, asked: Kept, state: str, answer: bytes) -> bool:
         """Store the answer of a key, and return whether it was still missing."""
         return self._kept().keep(asked, state, answer)
+
+    def find_answered(self) -> Answered:
+        """Return the answered steps of the stream whose name is the key."""
+        return self._kept().find_answered(self._key)
+
+    def keep_answered(self, known: Answered, now: Answered) -> bool:
+        """Store the answered steps of a stream, and return whether the known ones were still right."""
+        return self._kept().keep_answered(self._key, known, now)
 
     def answers(self) -> list[Kept]:
         """Return the entries of all keys, oldest first."""

@@ -13,7 +13,7 @@ import urllib.parse
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from typing import Any
+from typing import Any, NamedTuple
 
 from dpstats.errors import LedgerError, refuse
 from dpstats.privacy.filters import Amounts
@@ -76,6 +76,13 @@ class Spent:
     unit: str | None
 
 
+class Answered(NamedTuple):
+    """The steps of a stream that are answered: their number, and a hash of their released numbers."""
+
+    steps: int = 0
+    mark: str = ""
+
+
 Admit = Callable[[Spent], Amounts]
 """Returns the amounts after a charge, given the total charges, or raises an error to reject it."""
 
@@ -91,6 +98,7 @@ class MemoryStore:
         self._records: list[Record] = []
         self._totals: Amounts = (Fraction(0), Fraction(0))
         self._answers: dict[tuple[str, int], Kept] = {}
+        self._answered: dict[str, Answered] = {}
         self._lock = threading.Lock()
 
     def spent(self) -> Spent:
@@ -135,6 +143,19 @@ class MemoryStore:
                 return False
             self._answers[place] = replace(known, state=state, answer=answer)
             return True
+
+    def find_answered(self, key: str) -> Answered:
+        """Return the answered steps of a stream."""
+        with self._lock:
+            return self._answered.get(key, Answered())
+
+    def keep_answered(self, key: str, known: Answered, now: Answered) -> bool:
+        """Store the answered steps of a stream, and return whether the known ones were still right."""
+        with self._lock:
+            right = self._answered.get(key, Answered()) == known
+            if right:
+                self._answered[key] = now
+            return right
 
 
 class LedgerStore:
@@ -347,6 +368,28 @@ class LedgerStore:
         with self._connection() as connection:
             self._read(connection)
             return store_answer(connection, asked, state, answer)
+
+    def find_answered(self, key: str) -> Answered:
+        """Return the answered steps of a stream."""
+        with self._connection(writes=False) as connection:
+            self._read(connection)
+            if connection.execute("SELECT 1 FROM sqlite_master WHERE name = 'streams'").fetchone() is None:
+                return Answered()
+            row = connection.execute("SELECT steps, mark FROM streams WHERE once = ?", (key,)).fetchone()
+            return Answered() if row is None else Answered(*row)
+
+    def keep_answered(self, key: str, known: Answered, now: Answered) -> bool:
+        """Store the answered steps of a stream durably, and return whether the known ones were still right."""
+        with self._connection() as connection:
+            self._read(connection)
+            connection.execute(
+                "CREATE TABLE IF NOT EXISTS streams (once TEXT PRIMARY KEY, steps INTEGER NOT NULL, mark TEXT NOT NULL)"
+            )
+            connection.execute("INSERT OR IGNORE INTO streams VALUES (?, 0, '')", (key,))
+            done = connection.execute(
+                "UPDATE streams SET steps = ?, mark = ? WHERE once = ? AND steps = ? AND mark = ?", (*now, key, *known)
+            )
+            return bool(done.rowcount)
 
     @contextlib.contextmanager
     def _connection(self, path: str | None = None, *, writes: bool = True) -> Iterator[sqlite3.Connection]:

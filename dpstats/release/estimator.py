@@ -326,7 +326,8 @@ class PrivateEstimator(Reported, BaseEstimator, Generic[Plan]):
         if counted is not None:
             if budget is not None:
                 budget.check_adaptive("a count of the rows that are used, which gives the size of a sample")
-            self._check_before_count(rows)
+            with quiet():
+                self._check_before_count(rows)
             session_of(plan, noise, budget, label).check()  # the whole plan, before its count is charged
             session = session_of(counted.plan, noise, budget, f"{label}: {ROWS}")
             with quiet():

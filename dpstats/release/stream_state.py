@@ -8,6 +8,7 @@ docs/proofs/continual-counts.md.
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import json
 import os
 import sqlite3
@@ -16,7 +17,8 @@ from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
 from dpstats.errors import LedgerError, refuse
-from dpstats.privacy.ledger import sync_folder, transaction
+from dpstats.privacy.budget import PrivacyBudget
+from dpstats.privacy.ledger import Answered, sync_folder, transaction
 
 _APPLICATION = 0x64707373  # "dpss": marks the file as the state of a stream
 _TABLES = (
@@ -60,6 +62,7 @@ class StreamState:
         self.identity = os.urandom(16).hex()
         self.charged = False
         self.steps: list[Step] = []
+        self._marks = [""]  # after each number of steps
         self.lock = threading.RLock()
         if self.path is not None:
             self._create(self.path)
@@ -137,7 +140,34 @@ class StreamState:
                     ]
                     connection.executemany("INSERT INTO steps VALUES (?, ?, ?, ?)", rows)
             # The transaction is on disk here, and not before.
-            self.steps += new
+            self._append(new)
+
+    def agree(self, budget: PrivacyBudget) -> None:
+        """Read the steps, and have the budget know that they are answered. Refuse a file that the budget has outrun.
+
+        The first file of a stream that has a step answered is the stream. Copies and restored files have other steps,
+        or fewer, and are refused.
+        """
+        agreed = False
+        while not agreed:
+            # In this order: a step is stored before the budget knows it, so that this file is never behind.
+            known = budget.find_answered()
+            self.read()
+            if known.steps > len(self.steps) or known.mark != self._marks[known.steps]:
+                raise LedgerError(
+                    f"{self.path}: the budget knows {known.steps} answered step(s) of this stream, which are not in "
+                    "the file. It is a copy or an older file. Use the file that has them, or a new file. No answer "
+                    "was given."
+                )
+            now = Answered(len(self.steps), self._marks[-1])
+            agreed = now == known or budget.keep_answered(known, now)
+
+    def _append(self, new: list[Step]) -> None:
+        for step in new:
+            # The mark is made from released numbers only, because others may read the budget.
+            text = json.dumps([self._marks[-1], step.key, step.released])
+            self._marks.append(hashlib.sha256(text.encode()).hexdigest()[:32])
+        self.steps += new
 
     def _load(self, connection: sqlite3.Connection) -> None:
         identity, charged = connection.execute("SELECT identity, charged FROM stream").fetchone()
@@ -151,9 +181,9 @@ class StreamState:
         rows = connection.execute(
             "SELECT once, given, released FROM steps WHERE step >= ? ORDER BY step", (len(self.steps),)
         )
-        self.steps += [
-            Step(key, tuple(json.loads(given)), tuple(json.loads(released))) for key, given, released in rows
-        ]
+        self._append(
+            [Step(key, tuple(json.loads(given)), tuple(json.loads(released))) for key, given, released in rows]
+        )
 
     @contextlib.contextmanager
     def _open(self, path: str, *, writes: bool = True) -> Iterator[sqlite3.Connection]:

@@ -411,11 +411,10 @@ class Releasing:
         budget = add_request(self._budget, self, **facts)
         return session_of(plan, self._source, budget, type(self).__name__, size)
 
-    def _session_of_state(self, plan: Plan, identity: str) -> Session:
-        """Return the session of a stream. The name of its state is the key of its charge, and empty without a file."""
-        if self._budget is None or not identity:
+    def _session_of_stream(self, plan: Plan, budget: PrivacyBudget | None) -> Session:
+        """Return the session of a stream with a file, whose budget has the name of the file as its key; or without."""
+        if budget is None:
             return self._session_of(plan)
-        budget = self._budget.once(f"stream {identity[:16]}")
         return StoredSession(plan, self._source, budget, type(self).__name__)
 
 

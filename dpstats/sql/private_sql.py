@@ -26,9 +26,10 @@ from dpstats.data.parameters import (
     check_privacy_parameters,
     check_real,
 )
+from dpstats.data.values import quiet
 from dpstats.errors import DPStatsError, attempt, refuse, refuse_data
 from dpstats.means.private_bounds import Bounds, PrivateBounds
-from dpstats.mechanisms.unknown_bounds import NO_WINDOW, read_bounds, release_bounds
+from dpstats.mechanisms.unknown_bounds import NO_WINDOW, check_limits, read_bounds, release_bounds
 from dpstats.privacy.budget import PrivacyBudget
 from dpstats.privacy.guarantee import Neighbors, PrivacyGuarantee, parse_neighbors
 from dpstats.release.charges import state_charges
@@ -452,7 +453,7 @@ class PrivateSQL(Releasing):
         >>> round(low), round(high)
         (0, 8024)
         >>> round(sql.query("SELECT AVG(cost) AS mean FROM visits").to_frame()["estimate"].iloc[0])
-        648
+        651
         """
         (place,) = self._catalogue.columns_of("column", [column]).values()
         table, listed = self._catalogue.tables[place[0]], self._catalogue.bounds
@@ -467,6 +468,11 @@ class PrivateSQL(Releasing):
                 allowed = "a column of numbers without bounds, of a private table"
                 remedy = "Declare types for columns of CSV files, and bounds for the others."
                 raise refuse("column", got=got, allowed=allowed, remedy=remedy)
+        if within is not None:
+            low, high = check_limits(within)
+            within = max(low, -_FURTHEST), min(high, _FURTHEST)
+            if not within[0] < within[1]:
+                raise refuse("within", got=f"({low:g}, {high:g})", allowed=f"have numbers within {_FURTHEST:g} of 0")
         # The name is public, as the declarations of columns are.
         neighbors = self._guarantee.neighbors
         chooser = PrivateBounds(
@@ -484,7 +490,7 @@ class PrivateSQL(Releasing):
             expression = kind.entry.format(quoted(name))
             rows = self._data.run(f"SELECT CAST({expression} AS FLOAT8) FROM {table.source}")
         x = np.array([np.nan if value is None else value for (value,) in rows], dtype=np.float64)
-        with session:
+        with session, quiet():
             release_bounds(x[:, None], plan, session)
         (found,) = read_bounds(session.released, plan)
         low, high = max(found.clip.low, -_FURTHEST), min(found.clip.high, _FURTHEST)
@@ -598,7 +604,9 @@ class PrivateSQL(Releasing):
         if plan.stages:
             session.check()
         self._check_entries({table.name for table in tables(query.relation)})
-        found = kind.answer(plan, kind.released(kind.read(plan), plan, session))
+        with quiet():
+            released = kind.released(kind.read(plan), plan, session)
+        found = kind.answer(plan, released)
         if query.arrangement == AS_DECLARED:
             return found
         return found.show(*arrange(query, found.cells, np.atleast_2d(found.values.T).T))

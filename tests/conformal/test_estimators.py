@@ -233,6 +233,8 @@ def test_unprotected_training_is_said_everywhere() -> None:
         ({"scale_estimator": 3}, "scale_estimator"),
         ({"score_bounds": None}, "score_bounds"),
         ({"score_bounds": (5, 1)}, "score_bounds"),
+        ({"score_bounds": 1e308, "upper_estimator": Zero()}, "score_bounds"),
+        ({"score_bounds": 1e-320, "upper_estimator": Zero()}, "score_bounds"),
         ({"alpha": 1.0}, "alpha"),
         ({"n_points": 2}, "n_points"),
         ({"y_bounds": (1, 0)}, "y_bounds"),

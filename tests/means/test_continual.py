@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import warnings
 
 import numpy as np
 import pandas as pd
@@ -124,7 +125,30 @@ def test_all_rows_together_have_a_limit():
         made.update([1.0])
 
 
-@pytest.mark.parametrize("wrong", [{"bounds": (1, 0)}, {"bounds": None}, {"missing": "center"}, {"delta": 0.0}])
+def test_no_value_makes_a_warning():
+    largest, wide = [1.7e308, -1.7e308, 5e-324], np.array([np.longdouble("1e4000"), 1.0])
+    with warnings.catch_warnings(), np.errstate(all="raise"):
+        warnings.simplefilter("error")
+        assert ContinualMeans((-1e-140, 1e-140), 5)._sum_values(largest).tolist() == [3, 0]
+        assert ContinualMeans((0, 1), 5, missing="drop")._sum_values(wide).tolist() == [1, 4096]
+
+
+@pytest.mark.parametrize("values", [np.ma.array([0.1, 0.9], mask=[0, 1]), [np.ma.masked, 1.0]])
+def test_masked_values_are_refused(values):
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        with pytest.raises(InvalidData, match="masked"):
+            ContinualMeans((0, 1), 5, missing="drop").update(values)
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        *({"bounds": bounds} for bounds in [(1, 0), None, (-1e-300, 1e-300), (-1e307, 1e307), (1e200, 1.1e200)]),
+        {"missing": "center"},
+        {"delta": 0.0},
+    ],
+)
 def test_parameters_are_checked(wrong):
     with pytest.raises(InvalidParameter):
         ContinualMeans(**{"bounds": (0, 1)} | wrong)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
+import shutil
 import signal
 import sqlite3
 import subprocess
@@ -33,6 +35,7 @@ from dpstats.mechanisms.count_path import (
 )
 from dpstats.privacy import Neighbors, PrivacyBudget, gaussian_sigma
 from dpstats.privacy.ledger import LedgerStore
+from dpstats.release.stream_state import StreamState
 
 ADDED, REPLACED = Neighbors.ADD_OR_REMOVE_ONE, Neighbors.REPLACE_ONE
 
@@ -166,7 +169,7 @@ def test_rows_are_counted():
 
 
 @pytest.mark.parametrize(
-    "count", [-1, 0.5, np.nan, np.inf, "3", None, True, [3], 2**31 + 1, [[1]], pd.Series([1, 2]), 10**400]
+    "count", [-1, 0.5, np.nan, np.inf, "3", None, True, [3], 2**31 + 1, [[1]], pd.Series([1, 2]), 10**400, np.ma.masked]
 )
 def test_a_count_is_a_whole_number(count):
     budget = PrivacyBudget(2.0, 1e-5, neighbors=ADDED)
@@ -297,6 +300,67 @@ def test_an_older_copy_is_noticed(path):
     path.write_bytes(old)
     with pytest.raises(LedgerError):
         made.update(3)
+
+
+@pytest.fixture(params=["memory", "ledger"])
+def budget(request, path):
+    ledger = path.with_suffix(".budget") if request.param == "ledger" else None
+    return PrivacyBudget(1.0, 1e-6, neighbors=ADDED, ledger=ledger)
+
+
+@pytest.mark.parametrize("steps", [0, 1, 3])
+def test_a_copy_is_refused_once_the_stream_has_gone_on(path, tmp_path, budget, steps):
+    made = ContinualCounts(9, state=path, budget=budget)
+    for _ in range(steps):
+        made.update(1)
+    copies = [shutil.copy(path, tmp_path / f"copy {number}") for number in range(3)]
+    answer = made.update(2, "a")
+    for copied in copies:
+        other = ContinualCounts(9, state=copied, budget=budget)
+        for act in (lambda other=other: other.update(2, "a"), other.path):
+            with pytest.raises(LedgerError, match=rf"knows {steps + 1} answered step\(s\)"):
+                act()
+        assert other.n_steps == steps
+    # The file itself may be moved.
+    again = ContinualCounts(9, state=path.rename(tmp_path / "moved"), budget=budget)
+    assert again.update(0, "a") == answer and again.update(3, "b") and len(budget.history()) == 1
+
+
+def test_of_two_copies_that_draw_at_once_one_answers(path, tmp_path, budget, monkeypatch):
+    made = ContinualCounts(9, state=path, budget=budget)
+    made.update(1)
+    copied = ContinualCounts(9, state=shutil.copy(path, tmp_path / "copy"), budget=budget)
+    store = StreamState.adding
+
+    @contextlib.contextmanager
+    def adding(self):
+        with store(self) as new:
+            yield new
+        if self is copied._state:
+            made.update(2, "a")
+
+    monkeypatch.setattr(StreamState, "adding", adding)
+    with pytest.raises(LedgerError, match="is a copy"):
+        copied.update(2, "a")
+    with pytest.raises(LedgerError, match="is a copy"):
+        copied.path()
+    assert made.path().keys == (1, "a")
+
+
+def test_a_step_that_the_budget_does_not_know_yet_is_answered_later(path, budget, monkeypatch):
+    made = ContinualCounts(9, state=path, budget=budget)
+    made.update(1)
+    with monkeypatch.context() as patch:
+
+        def fail(*args):
+            raise LedgerError("killed.")
+
+        patch.setattr(PrivacyBudget, "keep_answered", fail)
+        for key in ("a", None):
+            with pytest.raises(LedgerError, match="killed"):
+                made.update(2, key)
+    again = ContinualCounts(9, state=path, budget=budget)
+    assert again.n_steps == 2 and again.update(5, "a") and again.path().keys == (1, "a")
 
 
 def test_a_step_that_is_not_stored_is_not_released(path, monkeypatch):

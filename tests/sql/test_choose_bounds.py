@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from pathlib import Path
 from typing import Any
 
@@ -80,6 +81,23 @@ def test_what_is_refused_is_refused_before_the_charge(column: str, options: Any)
     with pytest.raises(InvalidParameter):
         made.choose_bounds("visits.cost", epsilon=0.001)
     assert budget.history() == ()
+
+
+@pytest.mark.parametrize("within", [(1e16, 1e17), (1e15, 1e18), (-1e18, -1e15)])
+def test_limits_beyond_all_bounds_are_refused_before_the_charge(within: Any) -> None:
+    budget = PrivacyBudget(2.0)
+    with pytest.raises(InvalidParameter, match="within must have numbers within 1e\\+15 of 0"):
+        database(random_state=None, budget=budget).choose_bounds("visits.cost", epsilon=0.5, within=within)
+    assert budget.history() == ()
+
+
+def test_no_entry_makes_a_warning() -> None:
+    tables = {"visits": pd.DataFrame({"cost": np.append(COST, [1e308, -1e308, 5e-324])})}
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        made = PrivateSQL(tables, epsilon=0.8, random_state=3)
+        made.choose_bounds("visits.cost", epsilon=0.5)
+        made.query("SELECT AVG(cost) FROM visits")
 
 
 def test_a_second_choice_is_refused() -> None:
