@@ -96,7 +96,7 @@ class ContinualMeans(ContinualStream):
     Notes
     -----
     **Method.** As for `dpstats.mechanisms.ContinualCounts`, with two integers of each row: 1, and its value in steps of
-    1/8,192 of the width of the bounds. Intervals use Fieller's method (1954) and count the noise alone.
+    1/8,192 of the width of the bounds. Intervals use Fieller's method (1954) and include the noise alone.
 
     **Estimand.** The mean of the clipped rows in these data, not of a population.
 
