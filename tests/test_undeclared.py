@@ -186,6 +186,16 @@ def test_they_can_be_refused(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", DROPPING)
+def test_they_can_be_refused_where_rows_with_a_missing_entry_are_left_out(name: str) -> None:
+    for wrong in ("other", None):
+        frame = DECLARED.assign(arm=DECLARED["arm"].where(DECLARED.index > 0, wrong))
+        with pytest.raises(InvalidData, match="or give unknown='drop'"):
+            EVERY[name](frame, ARMS, missing="drop", unknown="error")
+    summary = EVERY[name](DECLARED, ARMS, missing="drop", unknown="error")[1]
+    assert LEFT_OUT not in " ".join(summary.notes)
+
+
+@pytest.mark.parametrize("name", DROPPING)
 def test_rows_with_a_missing_entry_are_left_out_too_or_refused(name: str) -> None:
     seen = TRIAL.index % 50 > 0
     holes = TRIAL.assign(age=TRIAL["age"].where(seen), score=TRIAL["score"].where(seen))
@@ -198,6 +208,14 @@ def test_rows_with_a_missing_entry_are_left_out_too_or_refused(name: str) -> Non
     assert LEFT_OUT in text and "Rows with a missing entry are left out." in text
     with pytest.raises(InvalidParameter, match="unknown must be one of"):
         EVERY[name](holes, ARMS, unknown="keep")
+
+
+@pytest.mark.parametrize("name", ["Kolmogorov-Smirnov", "Hotelling"])
+def test_labels_of_no_row_are_named_after_the_count(name: str) -> None:
+    for given, missing in (({}, False), ({"missing": "drop"}, True)):
+        with pytest.raises(InvalidData, match="Check the spelling of groups") as found:
+            EVERY[name](TRIAL, ["contrl", "durg"], **given)
+        assert LEFT_OUT in str(found.value) and ("missing entries" in str(found.value)) == missing
 
 
 def test_undeclared_rows_move_no_statistic_of_ranks() -> None:

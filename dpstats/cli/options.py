@@ -275,7 +275,7 @@ def _option(name: str, options: argparse.Namespace) -> str | None:
     return None
 
 
-_PYTHON_ARGUMENT = re.compile(r"\b([a-z]\w*)=(?:'([^']*)'|(True|None)|\{'([^']*)': ([^}]*)\})")
+_PYTHON_ARGUMENT = re.compile(r"\b([a-z]\w*)=(?:'([^']*)'|(True|None)|\{'([^']*)': ([^}]*)\})(?! in Python)")
 _SPELLED_VALUES = {"[...]": "A,B,...", "(low, high)": "LOW,HIGH"}
 
 

@@ -513,7 +513,7 @@ class HotellingTest(HasEstimates, EllipsoidEstimator[HotellingPlan]):
             estimate if found.has_both(plan) else np.full(plan.n_features, np.nan),
             error,
             tuple(self._column_names()),
-            covered if self.missing == "error" else state_missing(plan, covered),
+            state_missing(plan, covered),
             NormalErrors(estimate, error),
             title="Private Hotelling test",
             header="difference",
@@ -525,7 +525,7 @@ class HotellingTest(HasEstimates, EllipsoidEstimator[HotellingPlan]):
 
     def _notes(self, errors: MeanErrors, found: _Found) -> list[str]:
         plan = self.plan_
-        notes = [LEFT_OUT] * (plan.two_samples and drops_undeclared(self.unknown))
+        notes = [LEFT_OUT] * (plan.counted is not None and "unknown" in plan.counted.left_out)
         # The smaller sample sets how close to normal a difference is.
         sign = found.products.sign
         rows = plan.n_samples * (1.0 if sign is None else 1 - abs(float(sign)))

@@ -441,10 +441,13 @@ class Counted:
         The first release. Its ``n_samples`` is the public number of rows.
     target : PrivacyGuarantee
         Guarantee of the release that follows.
+    left_out : tuple of str
+        Parameters that are "drop", so that the other rows are counted: "missing", "unknown".
     """
 
     plan: ReleasePlan
     target: PrivacyGuarantee
+    left_out: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -556,7 +559,7 @@ class ReleasePlan(Plan):
             before = getattr(self, name)
             if before is not None:
                 target = replace(before.target, unit=unit, simulated=simulated)
-                stated[name] = Counted(before.plan.for_data(unit, simulated), target)
+                stated[name] = replace(before, plan=before.plan.for_data(unit, simulated), target=target)
         return stated
 
     @property

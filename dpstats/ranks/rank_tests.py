@@ -389,7 +389,7 @@ class GroupRankTest(RankTest):
         if plan.public_sizes or not drops_undeclared(self.unknown):
             return ""
         if self._counts_declared:
-            return LEFT_OUT
+            return f"{LEFT_OUT} The test uses a random sample of the other rows."
         # The null distribution is of n rows, at which the statistic varies most.
         many = f"{LEFT_OUT} If they are many, the test is conservative, and missing='drop' has more power."
         return LEFT_OUT if plan.missing == "drop" else many

@@ -544,7 +544,7 @@ class Regression(HasEstimates, PrivateEstimator[SomePlan], ABC):
         formula, read = getattr(self, "formula_", None), False
         if formula is not None and not isinstance(X, np.ndarray):
             drop, labels = self.missing == "drop", self._leaves_out_levels
-            X = formula.predictors(X, check_codes(self.missing_codes), drop, labels and not drop)
+            X = formula.predictors(X, check_codes(self.missing_codes), drop, labels)
             read = labels
         # A model without columns needs the number of rows only.
         rows = read_again(self, X).whole().X if self.coef_.size else np.empty((len(X), 0))

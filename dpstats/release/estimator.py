@@ -25,6 +25,7 @@ from dpstats.data.opening import open_source, stated_shape
 from dpstats.data.parameters import by_name, check_missing, check_real, pairs_by_name, unit_of
 from dpstats.data.rows import Rows, check_codes
 from dpstats.data.schema import Column, Schema, Source, check_columns_again, check_names, record_columns
+from dpstats.data.undeclared import LEFT_OUT
 from dpstats.data.values import quiet
 from dpstats.errors import InvalidData, InvalidParameter, is_public, refuse, refuse_data, show
 from dpstats.inference.reports import Background, Records, Reported, told_parameters, told_value
@@ -332,7 +333,7 @@ class PrivateEstimator(Reported, BaseEstimator, Generic[Plan]):
             session = session_of(counted.plan, noise, budget, f"{label}: {ROWS}")
             with quiet():
                 complete = release_count(rows, session)
-                size = _usable(self, counted.plan, complete)
+                size = _usable(self, counted, complete)
                 reader = _on_sample(planner, planner.epsilon - counted.plan.target.epsilon)
                 # The charged noise does not depend on the sample's size.
                 reader.__dict__.update(delta=counted.target.delta, _noise_is_chosen=True)
@@ -624,16 +625,27 @@ def plan_on_sample(estimator: PrivateEstimator[Plan], n: int, d: int) -> Plan:
     # The size of the sample is the size that follows if all rows are complete and the count has no noise.
     counting = plan_count(n, d, check_real("epsilon", estimator.epsilon, above=0))
     size = usable_rows(counting, float(n))
+    left_out = tuple(_left_out(estimator))
     if size < estimator._min_samples:
         scale = float(np.max(counting.noise(ROWS).scale))
-        option = "missing='drop'" if estimator._policy() == "drop" else "unknown='drop'"
+        options = " and ".join(f"{name}='drop'" for name in left_out)
         raise InvalidParameter(
-            f"{option} needs more rows, or a larger epsilon. At epsilon = {estimator.epsilon:g} and n_samples = "
-            f"{n} the number of complete rows has noise of scale {scale:.3g}, which leaves {size} rows"
+            f"{options} {'needs' if len(left_out) == 1 else 'need'} more rows, or a larger epsilon. At epsilon = "
+            f"{estimator.epsilon:g} and n_samples = {n} the number of complete rows has noise of scale {scale:.3g}, "
+            f"which leaves {size} rows"
         )
     epsilon = estimator.epsilon - counting.target.epsilon
     alone: Plan = _on_sample(estimator, epsilon).plan(size, d)
-    return alone.follow(Counted(counting, alone.target))
+    return alone.follow(Counted(counting, alone.target, left_out))
+
+
+def _left_out(estimator: PrivateEstimator[Any]) -> Iterator[str]:
+    """Return the parameters that leave rows out, so that a release counts the others."""
+    if estimator._policy() == "drop":
+        yield "missing"
+    # A row has a label only if groups are declared.
+    if getattr(estimator, "groups", None) is not None and getattr(estimator, "unknown", "error") == "drop":
+        yield "unknown"
 
 
 def _on_sample(estimator: PrivateEstimator[Any], epsilon: float) -> Any:
@@ -643,14 +655,18 @@ def _on_sample(estimator: PrivateEstimator[Any], epsilon: float) -> Any:
     return made
 
 
-def _usable(estimator: PrivateEstimator[Any], counting: ReleasePlan, rows: float) -> int:
+def _usable(estimator: PrivateEstimator[Any], counted: Counted, rows: float) -> int:
     """Return the public size of a sample of the complete rows, or refuse a sample that is too small."""
-    size = usable_rows(counting, rows)
+    size = usable_rows(counted.plan, rows)
     if size < estimator._min_samples:
+        remedy = "Use a larger epsilon"
+        if "missing" in counted.left_out:
+            remedy += ", or columns with fewer missing entries"
+        if "unknown" in counted.left_out:
+            remedy += f". {LEFT_OUT} Check the spelling of groups"
         raise InvalidData(
             f"X must have more complete rows: their noisy number is {rows:.0f}, with noise of standard deviation "
-            f"{float(np.max(counting.noise(ROWS).std)):.1f}, and {size} rows can be used. "
-            "Use a larger epsilon, or columns with fewer missing entries."
+            f"{float(np.max(counted.plan.noise(ROWS).std)):.1f}, and {size} rows can be used. {remedy}."
         )
     return size
 
@@ -690,4 +706,5 @@ def privacy_facts(fit: PrivateEstimator[Any]) -> list[tuple[str, str]]:
 
 def state_missing(plan: ReleasePlan, estimand: str) -> str:
     """Return an estimand, and that incomplete rows are left out if they are."""
-    return estimand if plan.counted is None else with_missing(estimand, about_missing("drop"))
+    drops = plan.counted is not None and "missing" in plan.counted.left_out
+    return with_missing(estimand, about_missing("drop")) if drops else estimand

@@ -45,6 +45,7 @@ def test_unknown_options_lead_to_the_help_of_their_command(capsys: pytest.Captur
         ("one (unit={'items': 'order -> orders.id'})", "one (--unit 'items.order->orders.id')"),
         ("categories['v.g'] is", "categories['v.g'] is"),
         ("set coverage='any'", "set coverage='any' in Python"),
+        ("set coverage='any' in Python", "set coverage='any' in Python"),
         ("--levels must be NAME=A,B, got age=18", "--levels must be NAME=A,B, got age=18"),
     ],
 )

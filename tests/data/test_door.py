@@ -227,7 +227,9 @@ POLICIES: dict[str, dict[str, Family]] = {
     "covariance": with_policies(lambda m: PrivateCovariance(bounds=BOUNDS), ONLY),
     "components": with_policies(lambda m: PrivatePCA(bounds=BOUNDS), ONLY),
     "mean vector": with_policies(lambda m: HotellingTest(bounds=BOUNDS), ONLY),
-    "two mean vectors": with_policies(lambda m: HotellingTest(groups=["u", "v"], bounds=BOUNDS), ONLY, ["u", "v"] * 6),
+    "two mean vectors": with_policies(
+        lambda m: HotellingTest(groups=["u", "v"], bounds=BOUNDS, unknown="error"), ONLY, ["u", "v"] * 6
+    ),
     "logistic": with_policies(lambda m: PrivateLogisticRegression(x_bounds=BOUNDS, missing=m), DROP, OUTCOMES > 0),
 }
 FAMILIES = {f"{name}, {policy}": family for name, some in POLICIES.items() for policy, family in some.items()}

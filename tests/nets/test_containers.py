@@ -27,7 +27,7 @@ from tests.nets.told import outcome, tell
 
 OF_COUNTS = {"IterativeConstruction", "NetMechanism", "SmallDB", "OnlineMultiplicativeWeights"}
 """Estimators that are given how often each row is there."""
-IN_ORDER = {"SparseMean", "PrivateStatistic", "CompleteCases"}
+IN_ORDER = {"SparseMean", "PrivateStatistic", "CompleteCases", "KolmogorovSmirnovTest"}
 """Estimators that cut the rows into halves, blocks or samples, so that their order matters."""
 IN_MEMORY = {"SparseMean"}
 """Estimators that refuse rows without an order."""

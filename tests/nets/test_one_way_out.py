@@ -253,7 +253,8 @@ def test_every_plan_has_every_form(name: str) -> None:
     assert all(stage.name in names for stage in plan.stages)
     assert {stage["name"] for stage in said["stages"] + said["selections"]} <= set(names)
     assert said["privacy"]["epsilon"] == plan.guarantee.epsilon == frame.attrs["privacy"]["epsilon"]
-    assert said["n_samples"] == plan.n_samples and said["notes"] == plan.notes()
+    assert said["n_samples"] == plan.n_given and said.get("n_used", plan.n_given) == plan.n_samples
+    assert said["notes"] == plan.notes()
     assert str(plan.guarantee) in plan._repr_html_() and len(plan.summary().rows) == len(frame)
     assert plan.to_latex().startswith(r"\begin{tabular}") and plan.to_markdown().startswith("| ")
 

@@ -334,8 +334,9 @@ def _check_shares(name: str, shares: Mapping[Any, Any]) -> float:
 class DeclaredTable:
     """The declared columns of private data. Each column is read at its first use.
 
-    With ``drop`` an undeclared level is missing. With ``labels`` it is missing too, and a missing number or truth value
-    raises an error. Otherwise an undeclared level raises an error.
+    A missing number is NaN. ``drop`` leaves such rows out, and rows with an undeclared truth value. ``labels`` leaves
+    rows out that have an undeclared level, or none: their entry is NaN. Without it an undeclared level raises an error.
+    With one of both, rows that the other would leave out raise an error.
 
     Raises
     ------
@@ -370,7 +371,7 @@ class DeclaredTable:
             )
         values = column_of(f"data[{name!r}]", self._read(name), self._missing)
         self._check_length(name, len(values))
-        if self._labels and not np.isfinite(values).all():
+        if self._labels and not self._drop and not np.isfinite(values).all():
             raise not_finite(center=None)
         return Span(*bounds[name], np.where(np.isfinite(values), values, np.nan))
 
@@ -381,13 +382,16 @@ class DeclaredTable:
         what = f"data[{name!r}]"
         codes = known.codes(self._missing.clear_entries(what, self._read(name)), what)
         self._check_length(name, len(codes))
+        inside = (codes >= 0) & (codes < len(levels))
         # Truth values follow the rule of numbers.
         truth = is_truth(self._declared, name)
-        if (codes < 0).any() and not (self._drop or (self._labels and not truth)):
+        kept = self._drop if truth else self._labels
+        # The fit refuses missing entries, unless it leaves out rows: then they would be counted as such rows.
+        refused = ~inside if self._drop else codes < 0
+        if not kept and refused.any():
             option = "missing='drop'" if truth else "unknown='drop'"
             raise refuse_undeclared(f"data[{show(name)}]", "levels", option)
-        inside = (codes >= 0) & (codes < len(levels))
-        if self._labels and truth and not inside.all():
+        if truth and self._labels and not kept and not inside.all():
             raise not_finite(center=None)
         return np.where(inside, codes, np.nan)
 

@@ -399,9 +399,11 @@ class Formula:
         codes : MissingCodes, optional
             Codes of missing entries.
         drop : bool, default=False
-            Whether an undeclared level of a factor is missing. Otherwise it raises an error.
+            Whether rows with a missing number are left out. A row without a declared level then raises an error, unless
+            ``labels`` leaves it out too.
         labels : bool, default=False
-            Whether an undeclared level of a factor is missing, while a missing number raises an error.
+            Whether rows without a declared level of a factor are left out. A missing number then raises an error,
+            unless ``drop`` leaves it out too. Otherwise an undeclared level raises an error.
 
         Returns
         -------
@@ -412,7 +414,7 @@ class Formula:
         ------
         InvalidData
             If a column is missing or cannot be read, or if a row has an undeclared level of a factor. The error
-            reveals that such a row exists, but not its value. To avoid it, set ``drop`` or ``labels``.
+            reveals that such a row exists, but not its value. To avoid it, set ``labels``.
         """
         table = DeclaredTable(self._declared, data, codes, drop, labels)
         y = None if self._response is None else self._response.of(table).values
@@ -607,7 +609,7 @@ class FormulaRows(Source):
     cells : FormulaCells, optional
         Read factors as the cell of each row, instead of as columns.
     labels : bool, default=False
-        Leave out rows with an undeclared level, also where other missing entries are refused.
+        Leave out rows with an undeclared level. Otherwise they raise an error.
 
     Examples
     --------
@@ -641,8 +643,7 @@ class FormulaRows(Source):
     def read(self, schema: Schema, given: Mapping[str, Any] | None = None) -> Rows:
         _, named = open_table(self._data)
         beside: dict[str, Any] = {}
-        drop = schema.missing == "drop"
-        how = schema.codes, drop, self._labels and not drop
+        how = schema.codes, schema.missing == "drop", self._labels
         if self._cells is None:
             X, response = self._formula.rows(self._data, *how)
         else:
