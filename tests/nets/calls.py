@@ -839,7 +839,7 @@ def first_with(module: str, name: str) -> str:
     return ""
 
 
-WITHIN_A_JOB = {"find_repeat", "for_request", "keep", "once"}
+WITHIN_A_JOB = {"find_answered", "find_repeat", "for_request", "keep", "keep_answered", "once"}
 """Methods of a budget whose answers are of a job with a key: tests/privacy/test_kept_answers.py."""
 
 
