@@ -581,7 +581,7 @@ class PrivacyBudget(Reported):
                 return ReleaseCost((item,), PrivacyGuarantee(item.epsilon, item.delta, item.neighbors))
             delta = 0.0 if item.pure_cost() is not None else self._total.delta
             return ReleaseCost((item,), compose([item], delta))
-        raise refuse("charge", given=item, allowed="a guarantee, an event or a plan")
+        raise refuse("charge", got=f"a {type(item).__name__}", allowed="a guarantee, an event or a plan")
 
     def _kept(self) -> MemoryStore | LedgerStore:
         """Return the store, unless this is a copy of a budget that lives in another process."""

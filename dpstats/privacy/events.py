@@ -364,7 +364,7 @@ def as_event(item: Event | PrivacyGuarantee) -> Event:
     if isinstance(item, Event):
         return item
     if not isinstance(item, PrivacyGuarantee):
-        raise refuse("event", given=item, allowed="a PrivacyGuarantee or an event")
+        raise refuse("event", got=f"a {type(item).__name__}", allowed="a PrivacyGuarantee or an event")
     if item.delta == 0:
         return Pure(item.epsilon, neighbors=item.neighbors)
     return Approximate(item.epsilon, item.delta, neighbors=item.neighbors)

@@ -254,7 +254,7 @@ class MiddleRankSum:
         larger = most = self.rows - smaller
         if self.others and self.subset < most:
             # Beyond the subset, a larger group can have a middle that varies less.
-            possible = np.linspace(self.subset, most, 65).astype(np.int64)
+            possible = as_int64(np.floor(np.linspace(self.subset, most, 65)))
             larger = int(possible[np.argmax(middle_variance(smaller + possible, smaller, self.subset))])
         sizes = (smaller, larger)
         return null_statistics("two groups", sizes, noise.scale, size, self.subset)

@@ -32,7 +32,7 @@ CHARGES: dict[str, tuple[list[str], list[str]]] = {
         ["a"],
     ),
     "identity-test": (["--column", "b", "--mean", "0", "--test", "spatial-sign"], ["b"]),
-    "ks": (["--column", "a", "--by", "g", "--groups", "u,v"], ["a", "g"]),
+    "ks": (["--column", "a", "--distribution", "uniform"], ["a"]),
     "conformal": (["--column", "a", "--prediction", "b", "--score-bounds", "9", "--training", "public"], ["a", "b"]),
     "sql": ([QUERY, "--table", "t=x.csv"], [QUERY]),
 }
