@@ -417,6 +417,10 @@ _SQUARED_ERRORS = ("squared_error", "released_squared_error")
 
 def log_parameter(results: StudyResults, parameter: str, argument: str = "parameter") -> Vector:
     """Return the log of a parameter of all cells; ``argument`` names it in errors."""
+    known = dict.fromkeys(name for cell in results.cells for name in cell.parameters)
+    if argument != "parameter" and parameter not in known:
+        # A name in a list may be an entry of data that was given by mistake.
+        raise refuse(argument, got="another name", allowed=f"names of parameters: {', '.join(known)}")
     values = results.parameter(parameter)
     if not (np.issubdtype(values.dtype, np.number) and (values > 0).all()):
         raise refuse(argument, given=parameter, allowed="a parameter that is a positive number in every cell")

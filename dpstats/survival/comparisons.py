@@ -303,7 +303,8 @@ class ComparesCurves(HasEstimates, SurvivalEstimator[TablePlan]):
         self._labels()
         listed = attempt(lambda: None if isinstance(labels, str | bytes) else list(labels), TypeError)
         if listed is None or len(listed) < 2:
-            raise refuse("groups", given=groups, allowed="a sequence of two or more declared labels")
+            got = "fewer" if listed is not None else f"a {type(labels).__name__}"
+            raise refuse("groups", got=got, allowed="a sequence of two or more declared labels")
         places = [self._place("groups", label, groups) for label in listed]
         if len(set(places)) < len(places):
             raise refuse("groups", given=groups, allowed="different labels")
