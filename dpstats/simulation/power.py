@@ -261,7 +261,7 @@ def power_curve(estimator: Any, n_samples: Sequence[int], effect: float, **assum
     """
     if isinstance(n_samples, str | bytes) or not isinstance(n_samples, Sequence | np.ndarray) or not len(n_samples):
         raise refuse("n_samples", given=n_samples, allowed="a sequence of numbers of rows")
-    sizes = tuple(check_integer("n_samples", n, at_least=2, at_most=_MOST_ROWS) for n in n_samples)
+    sizes = tuple(check_integer("n_samples", n, at_least=2, at_most=_MOST_ROWS, of=n_samples) for n in n_samples)
     question = _question(estimator, effect, **assumptions)
     found = np.array([question.power(n) for n in sizes])
     family = question.family

@@ -26,6 +26,7 @@ from tests.outside.messages.examples import Script, is_public, public_methods, r
 EXEMPT = {
     "name": "the name of a parameter in messages",
     "names": "the public names of columns",
+    "state": "the path of a file",
     "what": "the purpose that a message states",
 }
 """Slots of functions for developers, whose words are part of a message by their meaning."""
