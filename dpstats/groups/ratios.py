@@ -46,7 +46,7 @@ from dpstats.privacy.guarantee import Neighbors, PrivacyGuarantee
 from dpstats.privacy.plan import ReleasePlan
 from dpstats.privacy.stages import Discovery, JointStage, KeyCounts
 from dpstats.privacy.stages.selection import count_keys
-from dpstats.release.additive import count_discovery, discovery_stage, smaller_of
+from dpstats.release.additive import choose_smaller, count_discovery, discovery_stage
 from dpstats.release.estimator import PrivateEstimator
 
 # Plans
@@ -387,7 +387,7 @@ def discovered_means_plan(
             (stage,), target, n, d, groups=(), region=region, lattice=lattice, totals=totals, missing=missing
         )
 
-    return smaller_of(
+    return choose_smaller(
         finest(lambda bits: build(bits, GaussianTotals)),
         lambda: finest(lambda bits: build(bits, LaplaceTotals)),
         lambda plan: plan.totals_noise.total,

@@ -169,10 +169,10 @@ def smaller_noise(
     def make_pure() -> Planned:
         return replace(make_plan(0.0), delta_asked=delta)
 
-    return smaller_of(make_plan(delta), make_pure, noise, budget)
+    return choose_smaller(make_plan(delta), make_pure, noise, budget)
 
 
-def smaller_of(
+def choose_smaller(
     gaussian: Planned, make_laplace: Callable[[], Planned], noise: Callable[[Planned], Any], budget: Any = None
 ) -> Planned:
     """Return the plan with the smaller noise of two with the same guarantee: see `smaller_noise`."""

@@ -625,12 +625,12 @@ def plan_on_sample(estimator: PrivateEstimator[Plan], n: int, d: int) -> Plan:
     # The size of the sample is the size that follows if all rows are complete and the count has no noise.
     counting = plan_count(n, d, check_real("epsilon", estimator.epsilon, above=0))
     size = usable_rows(counting, float(n))
-    left_out = tuple(_left_out(estimator))
+    left_out = tuple(_list_exclusions(estimator))
     if size < estimator._min_samples:
         scale = float(np.max(counting.noise(ROWS).scale))
         options = " and ".join(f"{name}='drop'" for name in left_out)
         raise InvalidParameter(
-            f"{options} {'needs' if len(left_out) == 1 else 'need'} more rows, or a larger epsilon. At epsilon = "
+            f"A count of rows, for {options}, needs more rows, or a larger epsilon. At epsilon = "
             f"{estimator.epsilon:g} and n_samples = {n} the number of complete rows has noise of scale {scale:.3g}, "
             f"which leaves {size} rows"
         )
@@ -639,7 +639,7 @@ def plan_on_sample(estimator: PrivateEstimator[Plan], n: int, d: int) -> Plan:
     return alone.follow(Counted(counting, alone.target, left_out))
 
 
-def _left_out(estimator: PrivateEstimator[Any]) -> Iterator[str]:
+def _list_exclusions(estimator: PrivateEstimator[Any]) -> Iterator[str]:
     """Return the parameters that leave rows out, so that a release counts the others."""
     if estimator._policy() == "drop":
         yield "missing"

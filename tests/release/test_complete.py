@@ -177,7 +177,7 @@ def test_correlations_of_complete_rows_cover() -> None:
 
 def test_too_few_rows_are_refused() -> None:
     made = AdaptiveMean(epsilon=0.05, bound=9.0, std=1.0, missing="drop", random_state=0)
-    with pytest.raises(InvalidParameter, match="missing='drop' needs more rows, or a larger epsilon"):
+    with pytest.raises(InvalidParameter, match="missing='drop', needs more rows, or a larger epsilon"):
         made.plan(100, 1)
     with pytest.raises(InvalidData, match="X must"):
         made.set_params(epsilon=1.0).fit(np.full((500, 1), np.nan))

@@ -108,7 +108,10 @@ COMMANDS: dict[str, list[str]] = {
     "quantile": ["quantile", "people.csv", "--column", "age", "--bounds", "0", "100"],
     "regress": [*["regress", "people.csv", "--column", " b", "--outcome", "age"], *["--bounds", "0", "9", "age=0,100"]],
     "survival": [*["survival", "people.csv", "--time", "time", "--event", "event", "--horizon", "10"]],
-    "conformal": ["conformal", "people.csv", "--column", "age", "--prediction", "z", "--training", "public"],
+    "conformal": [
+        *["conformal", "people.csv", "--column", "age", "--prediction", "z", "--training", "public"],
+        *["--score-bounds", "100"],
+    ],
     "ks": ["ks", "people.csv", "--column", "age", "--by", "name", "--groups", "a,b"],
     "sql": [
         *["sql", "SELECT SUM(age) FROM p", "--table", "p=people.csv", "--bounds", "p.age=0,100"],
