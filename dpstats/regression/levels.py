@@ -487,7 +487,15 @@ class LevelsEstimate:
         Both are 0 unless the difference is more than its error explains: rare far residuals are clipped, and count in
         the mean of all outcomes.
         """
+        path, fit = self.path, self.path.fit
+        assert path.steps is not None
         away, error = self._difference
+        # The mean of all outcomes is at the mean covariates, and the means of the levels are at the point of the steps.
+        share = self.counts / self.counts.sum()
+        step = share @ path.centers.covariates - path.steps.shift
+        unsure = float(share**2 @ path.unsure @ fit.slopes**2)
+        away -= float(step @ fit.slopes)
+        error = math.sqrt(error**2 + float(step @ self.slopes_covariance @ step) + unsure)
         return (away, error) if self._is_clipped and abs(away) > _SEEN_BIAS * error else (0.0, 0.0)
 
     @property

@@ -110,6 +110,14 @@ def test_rare_far_residuals_move_the_intercept_or_are_named() -> None:
         assert abs(model.params["arm[T.b]"] - 0.5) < 3 * model.bse["arm[T.b]"]
 
 
+def test_covariates_away_from_the_middle_of_their_bounds_do_not_move_the_intercept() -> None:
+    rows = make_rows(9000)
+    bounds = {"x": (-40, 4), "z": (0, 9)}
+    model = PrivateLinearRegression(**GIVEN | {"x_bounds": bounds, "y_bounds": (-60, 60)}, factors=ARMS, epsilon=2.0)
+    model = model.fit(rows.assign(z=rows["z"] + 7), rows["y"])
+    assert abs(model.intercept_ - (1.12 - 7 * 0.2)) < 4 * model.intercept_standard_error_
+
+
 def test_all_questions_are_answered(rows: pd.DataFrame, both: PrivateLinearRegression) -> None:
     new = rows.head(5).drop(columns="y")
     expected = 1 + new["x"] + 0.2 * new["z"] + new["arm"].map({"a": 0, "b": 0.5, "c": 2}) + 0.3 * new["g"]
