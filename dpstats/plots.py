@@ -10,7 +10,7 @@ import numpy as np
 from dpstats.auditing.result import plot_audit
 from dpstats.inference.figures import ESTIMATE, REFERENCE, new_figure, plain, set_title
 from dpstats.inference.results import ConfidenceInterval
-from dpstats.mechanisms.counts import plot_counts, plot_density
+from dpstats.mechanisms.histogram import plot_counts, plot_density
 from dpstats.privacy.plan import tradeoff_curve
 from dpstats.quantiles.distribution import plot_distribution
 from dpstats.quantiles.quantile import plot_quantiles

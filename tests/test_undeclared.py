@@ -10,7 +10,7 @@ import pandas as pd
 import pytest
 
 from dpstats.covariance import HotellingTest
-from dpstats.data.undeclared import LEFT_OUT
+from dpstats.data.rows import LEFT_OUT
 from dpstats.errors import InvalidData, InvalidParameter
 from dpstats.groups import GroupMeans, GroupQuantiles
 from dpstats.mechanisms import Histogram

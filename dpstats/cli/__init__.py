@@ -24,8 +24,7 @@ from dpstats.cli.output import EXITS, as_json, epilog, json_schema, keep_apart, 
 from dpstats.cli.regress import IDENTITY_TEST, REGRESS, STATISTIC
 from dpstats.cli.release import ReleaseCommand, add_plans
 from dpstats.cli.sql import add_sql
-from dpstats.errors import DPStatsError
-from dpstats.release.charges import state_charges
+from dpstats.errors import DPStatsError, state_charges
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

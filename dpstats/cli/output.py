@@ -26,8 +26,8 @@ from dpstats.errors import (
     LedgerError,
     NotDelivered,
     refuse,
+    running_accounts,
 )
-from dpstats.release.charges import running_accounts
 
 if TYPE_CHECKING:
     import sqlite3

@@ -16,13 +16,11 @@ from sklearn.utils.validation import check_is_fitted
 
 from dpstats.data import Column, Schema
 from dpstats.data.parameters import check_choice, check_columns
-from dpstats.data.rows import Rows
+from dpstats.data.rows import LEFT_OUT, Rows, check_labels, drops_undeclared
 from dpstats.data.schema import Categories
-from dpstats.data.undeclared import LEFT_OUT, check_labels, drops_undeclared
 from dpstats.errors import refuse, show
-from dpstats.inference.error_distributions import NormalErrors
+from dpstats.inference.error_distributions import BONFERRONI, NormalErrors
 from dpstats.inference.estimates import Estimates, HasEstimates, Test
-from dpstats.inference.multiple_testing import BONFERRONI
 from dpstats.lattice import check_finite_rows
 from dpstats.means.adaptive_radii import stage_curves
 from dpstats.means.ellipsoids import (

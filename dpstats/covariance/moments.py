@@ -21,6 +21,7 @@ from dpstats.data.parameters import check_columns
 from dpstats.data.rows import Rows, Table
 from dpstats.data.values import as_int64
 from dpstats.inference.error_distributions import (
+    BONFERRONI,
     ErrorDistribution,
     Limits,
     StatedErrors,
@@ -29,7 +30,6 @@ from dpstats.inference.error_distributions import (
     normal_quantile,
 )
 from dpstats.inference.estimates import Estimates
-from dpstats.inference.multiple_testing import BONFERRONI
 from dpstats.inference.results import list_some
 from dpstats.lattice.products import Sums, apply_columns, gram, row_bits, summed
 from dpstats.means.ellipsoids import join_symmetric, split_symmetric

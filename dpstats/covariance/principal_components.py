@@ -18,9 +18,9 @@ from sklearn.utils.validation import check_is_fitted
 from dpstats.covariance.moments import BoundedErrors
 from dpstats.data.parameters import check_choice, check_integer
 from dpstats.errors import refuse, refuse_data
+from dpstats.inference.error_distributions import BONFERRONI
 from dpstats.inference.estimates import Estimates, HasEstimates
 from dpstats.inference.figures import ESTIMATE, axes_or_new, new_figure, place_bars, plain
-from dpstats.inference.multiple_testing import BONFERRONI
 from dpstats.inference.results import hide_noise
 from dpstats.means.ellipsoids import (
     LAST_SHARE,

@@ -26,9 +26,9 @@ from dpstats.covariance.moments import (
 from dpstats.data.parameters import check_integer, check_privacy_parameters
 from dpstats.data.rows import Rows
 from dpstats.errors import refuse
+from dpstats.inference.error_distributions import BONFERRONI
 from dpstats.inference.estimates import Estimates, HasEstimates
 from dpstats.inference.figures import new_figure, plain
-from dpstats.inference.multiple_testing import BONFERRONI
 from dpstats.inference.results import hide_noise, significant
 from dpstats.lattice import check_finite_rows
 from dpstats.lattice.products import finest

@@ -16,9 +16,8 @@ from sklearn.utils.validation import check_is_fitted
 
 from dpstats.data.opening import open_source
 from dpstats.data.parameters import check_integer, check_real
-from dpstats.data.rows import Rows, Table, check_codes
+from dpstats.data.rows import LEFT_OUT, Rows, Table, check_codes, empty_groups_note
 from dpstats.data.schema import Categories, Schema, Source
-from dpstats.data.undeclared import LEFT_OUT, empty_groups_note
 from dpstats.errors import refuse, refuse_data
 from dpstats.groups.group_means import GroupMeans
 from dpstats.groups.group_points import GroupQuantilesPlan

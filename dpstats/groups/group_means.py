@@ -23,9 +23,8 @@ from dpstats.data.parameters import (
     check_random_state,
     check_simulations,
 )
-from dpstats.data.rows import Rows, Table
+from dpstats.data.rows import LEFT_OUT, Rows, Table, empty_groups_note
 from dpstats.data.schema import Categories, Column, Schema, column_list
-from dpstats.data.undeclared import LEFT_OUT, empty_groups_note
 from dpstats.errors import refuse
 from dpstats.groups.comparisons import (
     AdjustedMeansPlan,
@@ -55,9 +54,8 @@ from dpstats.groups.ratios import (
     list_pairs,
     place_of_group,
 )
-from dpstats.inference.error_distributions import ErrorDistribution, usual_level
+from dpstats.inference.error_distributions import HOLM, ErrorDistribution, usual_level
 from dpstats.inference.estimates import ALTERNATIVES
-from dpstats.inference.multiple_testing import HOLM
 from dpstats.inference.reports import SIMULATED, picture_of
 from dpstats.inference.results import (
     FREE,
@@ -74,8 +72,8 @@ from dpstats.mechanisms.unknown_bounds import note_bounds, plan_with_bounds, wan
 from dpstats.privacy.guarantee import parse_neighbors
 from dpstats.regression import engine
 from dpstats.regression.levels import LevelsEstimate
+from dpstats.release.additive import HiddenSize, check_size, record_size
 from dpstats.release.estimator import fitted, parameters, privacy_facts
-from dpstats.release.private_size import HiddenSize, check_size, record_size
 from dpstats.release.session import Released, Session
 
 Floats = NDArray[np.float64]

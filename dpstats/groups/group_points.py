@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpstats.data.values import as_int64
-from dpstats.inference.discovered_counts import FoundCounts, NormalNoise
+from dpstats.inference.noisy_counts import FoundCounts, NormalNoise
 from dpstats.privacy.guarantee import PrivacyGuarantee, quotient_up
 from dpstats.privacy.stages import Choice, Stage
 from dpstats.quantiles.grid import Grid, GridPlan

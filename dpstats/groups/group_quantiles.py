@@ -11,9 +11,8 @@ from typing import Any, cast
 import numpy as np
 
 from dpstats.data.parameters import check_level, check_privacy_parameters
-from dpstats.data.rows import Rows
+from dpstats.data.rows import LEFT_OUT, Rows, empty_groups_note
 from dpstats.data.schema import Categories, Column, Schema
-from dpstats.data.undeclared import LEFT_OUT, empty_groups_note
 from dpstats.errors import refuse
 from dpstats.groups.comparisons import Differences, combine_limits
 from dpstats.groups.group_points import (

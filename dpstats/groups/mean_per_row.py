@@ -26,9 +26,8 @@ from dpstats.lattice.rounding import rows_that_count
 from dpstats.means.moments import finest
 from dpstats.means.ratio import Region
 from dpstats.privacy.guarantee import PrivacyGuarantee, parse_neighbors
-from dpstats.release.additive import additive_stages
+from dpstats.release.additive import additive_stages, check_size, record_size
 from dpstats.release.estimator import fitted, parameters, privacy_facts
-from dpstats.release.private_size import check_size, record_size
 from dpstats.release.session import Released
 
 Floats = NDArray[np.float64]

@@ -21,8 +21,8 @@ from dpstats.data.parameters import check_real
 from dpstats.data.rows import Table
 from dpstats.data.schema import Categories
 from dpstats.errors import refuse
-from dpstats.inference.discovered_counts import FURTHEST, FoundCounts, NormalNoise
 from dpstats.inference.estimates import Estimates, HasEstimates, find_hidden
+from dpstats.inference.noisy_counts import FURTHEST, FoundCounts, NormalNoise
 from dpstats.inference.results import SHOWN_ALONE, about_missing, list_some, with_missing
 from dpstats.lattice import BoxLattice
 from dpstats.lattice.rounding import rows_that_count

@@ -19,6 +19,7 @@ from dpstats.data.opening import open_source, stated_shape
 from dpstats.data.parameters import check_flag, check_integer, check_level, check_simulations
 from dpstats.data.rows import Rows
 from dpstats.data.schema import check_columns_again
+from dpstats.errors import state_charges
 from dpstats.identity.calibration import CalibratedTest, IdentityPlan, pvalue, realised_level
 from dpstats.identity.power import LARGEST_DISTANCE, PlannedTest, farthest_distance, unit_vector
 from dpstats.inference.error_distributions import ErrorDistribution, Limits, Tail
@@ -33,7 +34,6 @@ from dpstats.inference.results import (
     with_missing,
 )
 from dpstats.privacy.guarantee import PrivacyGuarantee
-from dpstats.release.charges import state_charges
 from dpstats.release.session import Released
 
 # Results

@@ -14,9 +14,8 @@ from numpy.typing import NDArray
 
 from dpstats.data.parameters import by_name, check_choice, check_columns, check_flag
 from dpstats.errors import attempt, refuse
-from dpstats.inference.error_distributions import ErrorDistribution
+from dpstats.inference.error_distributions import SIDAK, ErrorDistribution, Together
 from dpstats.inference.figures import draw_intervals, new_figure
-from dpstats.inference.multiple_testing import SIDAK, Together
 from dpstats.inference.papers import UNKNOWN
 from dpstats.inference.reports import SIMULATED, Printed, Records, Reported, free_names
 from dpstats.inference.results import FREE, ConfidenceInterval, Summary, list_some, plain, significant

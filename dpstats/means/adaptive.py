@@ -14,9 +14,8 @@ from sklearn.utils.validation import check_is_fitted
 from dpstats.data.parameters import check_choice, check_columns, check_integer, check_privacy_parameters
 from dpstats.data.rows import Rows
 from dpstats.errors import refuse, show
-from dpstats.inference.error_distributions import usual_level
+from dpstats.inference.error_distributions import BONFERRONI, usual_level
 from dpstats.inference.estimates import Estimates
-from dpstats.inference.multiple_testing import BONFERRONI
 from dpstats.inference.reports import SIMULATED
 from dpstats.inference.results import about_missing
 from dpstats.lattice import BallLattice, NormedLattice, NormSums

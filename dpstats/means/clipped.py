@@ -53,9 +53,8 @@ from dpstats.mechanisms.unknown_bounds import note_bounds, plan_with_bounds, wan
 from dpstats.privacy.guarantee import Neighbors, PrivacyGuarantee
 from dpstats.privacy.plan import ReleasePlan
 from dpstats.privacy.stages import JointStage, Stage
-from dpstats.release.additive import additive_stages
+from dpstats.release.additive import additive_stages, check_size, has_private_size, record_size
 from dpstats.release.estimator import parameters
-from dpstats.release.private_size import check_size, has_private_size, record_size
 from dpstats.release.session import Released
 
 if TYPE_CHECKING:

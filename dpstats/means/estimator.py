@@ -27,17 +27,16 @@ from dpstats.data.parameters import (
 )
 from dpstats.data.rows import Rows
 from dpstats.errors import refuse, refuse_data
-from dpstats.inference.error_distributions import ErrorDistribution
+from dpstats.inference.error_distributions import SIDAK, ErrorDistribution, Together
 from dpstats.inference.estimates import Estimates, HasEstimates
-from dpstats.inference.multiple_testing import SIDAK, Together
 from dpstats.inference.reports import Records
 from dpstats.inference.results import Summary, few_observed, observed_rows, with_missing
 from dpstats.lattice import check_finite_rows
 from dpstats.mechanisms.histogram import count_stage, count_steps
 from dpstats.privacy.guarantee import PrivacyGuarantee
 from dpstats.privacy.plan import ReleasePlan
+from dpstats.release.additive import ROWS, count_complete, sample_complete, usable_rows
 from dpstats.release.estimator import Plan, PrivateEstimator, parameters, read_again
-from dpstats.release.private_size import ROWS, count_complete, sample_complete, usable_rows
 from dpstats.release.session import Released
 from dpstats.release.witness import draw_orders
 

@@ -19,8 +19,8 @@ from dpstats.lattice import check_finite_rows
 from dpstats.mechanisms.unknown_bounds import BoundsPlan, plan_bounds, read_bounds, release_bounds, show_share
 from dpstats.privacy.budget import PrivacyBudget
 from dpstats.privacy.guarantee import Neighbors, PrivacyGuarantee, parse_neighbors
+from dpstats.release.additive import HiddenSize, check_size
 from dpstats.release.estimator import PrivateEstimator, parameters
-from dpstats.release.private_size import HiddenSize, check_size
 from dpstats.release.session import Released, Session
 
 Numbers = NDArray[np.float64]

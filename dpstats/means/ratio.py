@@ -28,11 +28,11 @@ from dpstats.inference.error_distributions import (
     Limits,
     ScoreErrors,
     Tail,
+    Together,
     furthest,
     laplace_sum_tails,
     normal_quantile,
 )
-from dpstats.inference.multiple_testing import Together
 from dpstats.inference.results import spread_of
 from dpstats.lattice import BoxLattice
 from dpstats.lattice.base import box_movement

@@ -13,9 +13,8 @@ from scipy.special import chdtri, gammaincinv, ndtri
 from dpstats.data.parameters import check_choice, check_columns, check_integer, check_privacy_parameters
 from dpstats.data.rows import Rows
 from dpstats.errors import refuse
-from dpstats.inference.error_distributions import ErrorDistribution, Limits, Tail
+from dpstats.inference.error_distributions import BONFERRONI, ErrorDistribution, Limits, Tail
 from dpstats.inference.estimates import Estimates
-from dpstats.inference.multiple_testing import BONFERRONI
 from dpstats.inference.results import NOISE_ONLY, SPREAD, about_missing, hide_noise, print_spreads, spread_of
 from dpstats.lattice import BoxLattice, RowLattice
 from dpstats.means.estimator import ColumnAnswers, ColumnEstimator, note_few_rows, observed_facts
@@ -38,9 +37,8 @@ from dpstats.mechanisms.unknown_bounds import note_bounds, plan_with_bounds, wan
 from dpstats.privacy.guarantee import Neighbors, PrivacyGuarantee, parse_neighbors
 from dpstats.privacy.plan import ReleasePlan
 from dpstats.privacy.stages import Added, JointStage, Stage
-from dpstats.release.additive import additive_stages
+from dpstats.release.additive import additive_stages, check_size, record_size
 from dpstats.release.estimator import parameters
-from dpstats.release.private_size import check_size, record_size
 from dpstats.release.session import Released
 
 Numbers = NDArray[np.float64]

@@ -4,8 +4,7 @@ from dpstats.errors import Exhausted
 from dpstats.mechanisms.additive import GaussianMechanism, LaplaceMechanism
 from dpstats.mechanisms.continual_counts import ContinualCounts, StepEstimate
 from dpstats.mechanisms.count_path import CountPath
-from dpstats.mechanisms.counts import CountEstimate, DensityEstimate, FoundEstimate
-from dpstats.mechanisms.histogram import Count, Histogram
+from dpstats.mechanisms.histogram import Count, CountEstimate, DensityEstimate, FoundEstimate, Histogram
 from dpstats.mechanisms.randomized_response import ProportionEstimate, RandomizedResponse
 from dpstats.mechanisms.selection import ExponentialMechanism, NoisyTopK, PermuteAndFlip, ReportNoisyMax
 from dpstats.mechanisms.sparse_vector import AboveThreshold, NumericSparseVector, SparseVector

@@ -15,7 +15,7 @@ from scipy.special import ndtri
 
 from dpstats.data.parameters import check_integer, check_privacy_parameters, check_real
 from dpstats.data.values import exact_numbers, floats_among
-from dpstats.errors import DPStatsError, InvalidParameter, refuse, refuse_data
+from dpstats.errors import DPStatsError, InvalidParameter, refuse, refuse_data, state_charges
 from dpstats.inference.results import ConfidenceInterval
 from dpstats.lattice import exact_steps, isqrt_up
 from dpstats.privacy.budget import PrivacyBudget
@@ -25,7 +25,6 @@ from dpstats.privacy.guarantee import Neighbors, PrivacyGuarantee
 from dpstats.privacy.plan import Plan
 from dpstats.privacy.stages import Stage
 from dpstats.release.additive import Integers, additive_stages
-from dpstats.release.charges import state_charges
 from dpstats.release.witness import Mechanism
 
 

@@ -17,7 +17,7 @@ from dpstats.data.opening import Tally, open_source
 from dpstats.data.parameters import check_integer, check_privacy_parameters
 from dpstats.data.schema import Categories, Schema
 from dpstats.data.values import as_int64, is_masked, quiet
-from dpstats.errors import DPStatsError, Exhausted, LedgerError, attempt, refuse, refuse_data
+from dpstats.errors import DPStatsError, Exhausted, LedgerError, attempt, refuse, refuse_data, state_charges
 from dpstats.mechanisms.count_path import (
     BITS,
     CountPath,
@@ -31,10 +31,8 @@ from dpstats.privacy.guarantee import PrivacyGuarantee, parse_neighbors
 from dpstats.privacy.kept_answers import is_key, plan_fingerprint
 from dpstats.privacy.plan import Plan
 from dpstats.release.additive import Integers, additive_stages
-from dpstats.release.charges import state_charges
 from dpstats.release.once import describe_request, refuse_key
-from dpstats.release.stream_state import Step, StreamState
-from dpstats.release.streams import NumberStream
+from dpstats.release.streams import NumberStream, Step, StreamState
 from dpstats.release.witness import Mechanism
 
 Floats = NDArray[np.float64]

@@ -16,10 +16,9 @@ from scipy.fft import next_fast_len
 from scipy.special import ndtr, ndtri
 
 from dpstats.data.parameters import check_integer
-from dpstats.inference.error_distributions import NormalErrors, simultaneous_level
+from dpstats.inference.error_distributions import NormalErrors, Together, simultaneous_level
 from dpstats.inference.estimates import Estimates, HasEstimates
 from dpstats.inference.figures import ESTIMATE, new_figure, plain
-from dpstats.inference.multiple_testing import Together
 from dpstats.inference.reports import Printed, picture_of
 from dpstats.inference.results import ConfidenceInterval, Summary
 from dpstats.lattice import isqrt_up

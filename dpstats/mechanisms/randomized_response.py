@@ -16,17 +16,15 @@ from scipy.special import bdtr, bdtrc, betaincinv
 
 from dpstats.data.parameters import check_integer, check_real
 from dpstats.data.values import array_of, as_int64, key_of
-from dpstats.errors import refuse, refuse_data
-from dpstats.inference.error_distributions import ErrorDistribution, Estimated, Limits, Tail
+from dpstats.errors import refuse, refuse_data, state_charges
+from dpstats.inference.error_distributions import BONFERRONI, ErrorDistribution, Estimated, Limits, Tail
 from dpstats.inference.estimates import Estimates, HasEstimates
-from dpstats.inference.multiple_testing import BONFERRONI
 from dpstats.inference.reports import Printed
 from dpstats.privacy.budget import PrivacyBudget
 from dpstats.privacy.events import Event
 from dpstats.privacy.guarantee import PrivacyGuarantee
 from dpstats.privacy.plan import Plan
 from dpstats.privacy.stages import Responses
-from dpstats.release.charges import state_charges
 from dpstats.release.witness import Mechanism
 
 _RESPONSES = "responses"

@@ -17,14 +17,13 @@ from scipy.special import logsumexp
 
 from dpstats.data.parameters import check_choice, check_flag, check_integer, check_privacy_parameters, check_real
 from dpstats.data.values import as_int64, exact_numbers, floats_among
-from dpstats.errors import refuse, refuse_data
+from dpstats.errors import refuse, refuse_data, state_charges
 from dpstats.lattice import exact_steps
 from dpstats.privacy.budget import PrivacyBudget
 from dpstats.privacy.gaussian import zcdp_rho
 from dpstats.privacy.guarantee import Neighbors, PrivacyGuarantee, quotient_up
 from dpstats.privacy.plan import Plan
 from dpstats.privacy.stages import Selection
-from dpstats.release.charges import state_charges
 from dpstats.release.witness import Mechanism
 
 Reals = NDArray[np.float64]

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from dpstats.data.parameters import check_choice, check_integer, check_privacy_parameters, check_real
 from dpstats.data.values import exact_numbers, floats_among
-from dpstats.errors import DPStatsError, Exhausted, NotPrivate, attempt, refuse, refuse_data
+from dpstats.errors import DPStatsError, Exhausted, NotPrivate, attempt, refuse, refuse_data, state_charges
 from dpstats.inference.results import ConfidenceInterval
 from dpstats.lattice import exact_steps
 from dpstats.mechanisms.selection import FAR, halting_law
@@ -28,7 +28,6 @@ from dpstats.privacy.guarantee import Neighbors, PrivacyGuarantee, quotient_up
 from dpstats.privacy.plan import Plan, largest_cost
 from dpstats.privacy.stages import Comparisons
 from dpstats.privacy.totals import covers
-from dpstats.release.charges import state_charges
 from dpstats.release.noise import check_scale
 from dpstats.release.session import to_units
 from dpstats.release.streams import Above, Stream

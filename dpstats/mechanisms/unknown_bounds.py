@@ -24,13 +24,22 @@ from dpstats.data.rows import Rows
 from dpstats.errors import DPStatsError, refuse
 from dpstats.inference.results import list_some
 from dpstats.lattice import isqrt_up
-from dpstats.mechanisms.clip_choice import BINS, REACH, Clip, choose_clip, count_tails
-from dpstats.mechanisms.windows import NOT_FOUND, UTILITY_RANGE, Candidates, find_candidates, window_utilities
+from dpstats.mechanisms.windows import (
+    BINS,
+    NOT_FOUND,
+    REACH,
+    UTILITY_RANGE,
+    Candidates,
+    Clip,
+    choose_clip,
+    count_tails,
+    find_candidates,
+    window_utilities,
+)
 from dpstats.privacy.guarantee import Neighbors, PrivacyGuarantee, quotient_up
 from dpstats.privacy.plan import Counted, ReleasePlan
 from dpstats.privacy.stages import AnyStage, Choice, Stage
-from dpstats.release.additive import Integers, additive_stages
-from dpstats.release.private_size import check_size, has_private_size
+from dpstats.release.additive import Integers, additive_stages, check_size, has_private_size
 from dpstats.release.session import Part, Released, Session
 
 Floats = NDArray[np.float64]

@@ -18,8 +18,7 @@ from dpstats.inference.reports import Records, Reported
 from dpstats.privacy.filters import METHODS, PLD, Amounts, Cost, Filter
 from dpstats.privacy.guarantee import Neighbors, PrivacyGuarantee
 from dpstats.privacy.kept_answers import AlreadyCharged, Kept, Request, is_key, new_owner, plan_fingerprint
-from dpstats.privacy.ledger import Answered, LedgerStore, MemoryStore, Record, Spent, planned_numbers
-from dpstats.privacy.left_behind import LeftBehind
+from dpstats.privacy.ledger import Answered, LedgerStore, LeftBehind, MemoryStore, Record, Spent, planned_numbers
 
 if TYPE_CHECKING:
     from dpstats.inference.results import Summary

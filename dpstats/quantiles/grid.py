@@ -15,9 +15,8 @@ from sklearn.utils.validation import check_is_fitted
 from dpstats.data.parameters import check_integer, check_real
 from dpstats.data.values import as_int64
 from dpstats.errors import attempt, refuse, refuse_data, show
-from dpstats.inference.error_distributions import ErrorDistribution, Limits, Tail
+from dpstats.inference.error_distributions import AtOnce, ErrorDistribution, Limits, Tail
 from dpstats.inference.estimates import HasEstimates
-from dpstats.inference.multiple_testing import AtOnce
 from dpstats.inference.results import about_missing, observed_rows, with_missing
 from dpstats.lattice.base import check_region
 from dpstats.privacy.plan import ReleasePlan

@@ -20,8 +20,15 @@ from dpstats.privacy.stages import LEAST_HEAVY, Smooth, Stage
 from dpstats.quantiles.grid import Grid, GridPlan, OneColumn, check_grid, check_sizes, sorted_places
 from dpstats.release.estimator import parameters
 from dpstats.release.session import Released, Session
-from dpstats.sensitivity.levels import LEVEL, LEVEL_SHARE, half_width, level_stage, smooth_stage
-from dpstats.sensitivity.smooth import median_reach, smooth_level
+from dpstats.sensitivity.smooth import (
+    LEVEL,
+    LEVEL_SHARE,
+    half_width,
+    level_stage,
+    median_reach,
+    smooth_level,
+    smooth_stage,
+)
 
 MEDIAN = "median"
 

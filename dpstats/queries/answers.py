@@ -18,10 +18,9 @@ from sklearn.utils.validation import check_is_fitted
 from dpstats.data.parameters import check_choice, check_integer
 from dpstats.data.rows import Rows
 from dpstats.errors import attempt, refuse, refuse_data, show_names
-from dpstats.inference.error_distributions import NormalErrors, usual_level
+from dpstats.inference.error_distributions import BONFERRONI, SIDAK, NormalErrors, usual_level
 from dpstats.inference.estimates import Estimates, HasEstimates
 from dpstats.inference.figures import ESTIMATE, REFERENCE, new_figure
-from dpstats.inference.multiple_testing import BONFERRONI, SIDAK
 from dpstats.inference.noisy_counts import CountNoise
 from dpstats.inference.reports import SIMULATED, picture_of
 from dpstats.inference.results import Summary
@@ -31,8 +30,7 @@ from dpstats.queries.domain import BYTES_OF_A_CELL
 from dpstats.queries.linear import Numbers
 from dpstats.queries.marginals import MarginalQueries, check_table
 from dpstats.queries.residual_release import ResidualRelease
-from dpstats.queries.synthetic import SyntheticDistribution
-from dpstats.queries.workload import GaussianRelease, WorkloadRelease
+from dpstats.queries.workload import GaussianRelease, SyntheticDistribution, WorkloadRelease
 from dpstats.release.additive import additive_stages
 from dpstats.release.estimator import parameters
 from dpstats.release.session import Released

@@ -34,8 +34,7 @@ from dpstats.privacy.totals import covers
 from dpstats.queries.domain import BYTES_OF_A_CELL, TIMES, Counts, counts_of
 from dpstats.queries.linear import FRACTION_BITS, ROW, Numbers
 from dpstats.queries.marginals import Contrasts, MarginalQueries, Table, check_table, margins
-from dpstats.queries.synthetic import Measured, SyntheticDistribution, descend, uniform
-from dpstats.queries.workload import FULL_TABLE, WorkloadRelease
+from dpstats.queries.workload import FULL_TABLE, Measured, SyntheticDistribution, WorkloadRelease, descend, uniform
 from dpstats.release.estimator import parameters
 from dpstats.release.noise import check_scale
 from dpstats.release.session import Released, Session

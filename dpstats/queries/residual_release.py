@@ -34,8 +34,7 @@ from dpstats.queries.marginals import (
     whole_factor,
     whole_residual,
 )
-from dpstats.queries.synthetic import Fit, fit, measured
-from dpstats.queries.workload import FULL_TABLE
+from dpstats.queries.workload import FULL_TABLE, Fit, fit, measured
 from dpstats.release.additive import JointIntegers
 
 # Optimal precisions and their privacy cost, from sizes only

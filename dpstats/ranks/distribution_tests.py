@@ -16,8 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpstats.data.parameters import check_choice, check_integer, check_real
-from dpstats.data.rows import Rows
-from dpstats.data.undeclared import drops_undeclared
+from dpstats.data.rows import Rows, drops_undeclared
 from dpstats.errors import refuse
 from dpstats.inference.noisy_counts import CountNoise
 from dpstats.inference.reports import SIMULATED, name_distribution

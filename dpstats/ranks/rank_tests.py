@@ -14,9 +14,8 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from dpstats.data.parameters import check_choice, check_integer, check_real, check_simulations
-from dpstats.data.rows import Rows
+from dpstats.data.rows import LEFT_OUT, Rows, check_labels, drops_undeclared
 from dpstats.data.schema import Categories, Column, Schema
-from dpstats.data.undeclared import LEFT_OUT, check_labels, drops_undeclared
 from dpstats.errors import refuse, refuse_data
 from dpstats.inference.estimates import Estimates
 from dpstats.inference.noisy_counts import CountNoise

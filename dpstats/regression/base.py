@@ -12,15 +12,13 @@ from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
 from dpstats.data.parameters import check_flag, check_level, check_real
-from dpstats.data.rows import Rows, check_codes
+from dpstats.data.rows import ABOUT_THE_OTHERS, LEFT_OUT, Rows, check_codes, drops_undeclared
 from dpstats.data.schema import Column, Schema
-from dpstats.data.undeclared import ABOUT_THE_OTHERS, LEFT_OUT, drops_undeclared
 from dpstats.data.values import quiet
-from dpstats.errors import InvalidParameter, refuse, refuse_data
-from dpstats.inference.error_distributions import ErrorDistribution
+from dpstats.errors import InvalidParameter, refuse, refuse_data, state_charges
+from dpstats.inference.error_distributions import BONFERRONI, ErrorDistribution
 from dpstats.inference.estimates import Estimates, HasEstimates, Test
 from dpstats.inference.figures import forest
-from dpstats.inference.multiple_testing import BONFERRONI
 from dpstats.inference.reports import SIMULATED, picture_of
 from dpstats.inference.results import (
     ConfidenceInterval,
@@ -40,7 +38,6 @@ from dpstats.regression.hypotheses import NORMAL, ErrorLaw, Hypotheses, MappedEr
 from dpstats.regression.linear_path import STAGE, MomentsPlan
 from dpstats.regression.passes import Floats
 from dpstats.regression.plan import DesignPlan
-from dpstats.release.charges import state_charges
 from dpstats.release.estimator import PrivateEstimator, parameters, read_again
 from dpstats.release.session import Session
 

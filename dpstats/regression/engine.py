@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from dpstats.data.rows import Rows, column_of
 from dpstats.data.schema import Column
 from dpstats.data.values import as_int64, quiet
-from dpstats.errors import refuse, refuse_data
+from dpstats.errors import refuse, refuse_data, state_charges
 from dpstats.lattice import check_finite_rows
 from dpstats.lattice.base import FREE_SQUARES, FREE_SQUARES_L1, box_movement, free_weight
 from dpstats.lattice.products import Sums
@@ -41,7 +41,6 @@ from dpstats.regression.plan import OFFSETS, ROWS, WEIGHT, DesignPlan, Regressio
 from dpstats.regression.rows import MOMENTS, OUTSIDE
 from dpstats.regression.two_valued import LogisticPath
 from dpstats.release.additive import Integers, JointIntegers, additive_stages
-from dpstats.release.charges import state_charges
 from dpstats.release.session import Released, Session
 
 # Further columns: weights, offsets and exposures

@@ -15,8 +15,8 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from dpstats.data.parameters import check_choice, check_privacy_parameters
+from dpstats.data.rows import LEFT_OUT
 from dpstats.data.schema import Categories, Schema
-from dpstats.data.undeclared import LEFT_OUT
 from dpstats.data.values import quiet
 from dpstats.errors import InvalidParameter, attempt, refuse, show_names
 from dpstats.inference.error_distributions import Limits, ScoreErrors, Tail

@@ -17,7 +17,7 @@ from sklearn.base import ClassifierMixin
 from dpstats.data.parameters import check_flag, check_integer, check_privacy_parameters
 from dpstats.data.schema import Categories, Column
 from dpstats.data.values import as_int64
-from dpstats.errors import refuse, refuse_data
+from dpstats.errors import refuse, refuse_data, state_charges
 from dpstats.inference.error_distributions import ErrorDistribution
 from dpstats.inference.results import ConfidenceInterval, list_some
 from dpstats.regression.base import Link, Regression, exponentiate
@@ -28,7 +28,6 @@ from dpstats.regression.passes import Floats
 from dpstats.regression.path import Estimate, find_identified
 from dpstats.regression.plan import RATE, RegressionPlan, regression_plan
 from dpstats.regression.two_valued import derivative
-from dpstats.release.charges import state_charges
 from dpstats.release.estimator import parameters
 from dpstats.release.session import Released
 

@@ -23,23 +23,18 @@ from sklearn.utils.validation import check_is_fitted
 
 from dpstats.data.opening import open_source, stated_shape
 from dpstats.data.parameters import by_name, check_missing, check_real, pairs_by_name, unit_of
-from dpstats.data.rows import Rows, check_codes
+from dpstats.data.rows import LEFT_OUT, Rows, check_codes
 from dpstats.data.schema import Column, Schema, Source, check_columns_again, check_names, record_columns
-from dpstats.data.undeclared import LEFT_OUT
 from dpstats.data.values import quiet
-from dpstats.errors import InvalidData, InvalidParameter, is_public, refuse, refuse_data, show
+from dpstats.errors import InvalidData, InvalidParameter, is_public, refuse, refuse_data, show, state_charges
 from dpstats.inference.reports import Background, Records, Reported, told_parameters, told_value
 from dpstats.inference.results import ConfidenceInterval, Summary, about_missing, observed_rows, with_missing
 from dpstats.privacy.budget import PrivacyBudget, check_budget
 from dpstats.privacy.guarantee import PrivacyGuarantee
-from dpstats.privacy.left_behind import carry
+from dpstats.privacy.ledger import carry
 from dpstats.privacy.plan import Counted, ReleasePlan
 from dpstats.privacy.stages import Selection
-from dpstats.release.additive import smaller_noise
-from dpstats.release.charges import state_charges
-from dpstats.release.noise import noise_source
-from dpstats.release.once import add_request
-from dpstats.release.private_size import (
+from dpstats.release.additive import (
     ROWS,
     HiddenSize,
     ReleasedSize,
@@ -48,8 +43,11 @@ from dpstats.release.private_size import (
     plan_count,
     release_count,
     sample_complete,
+    smaller_noise,
     usable_rows,
 )
+from dpstats.release.noise import noise_source
+from dpstats.release.once import add_request
 from dpstats.release.receipts import Receipt, make_receipt, write_methods
 from dpstats.release.session import Released, Session
 from dpstats.release.witness import order_rows, session_of

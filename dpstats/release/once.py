@@ -22,7 +22,7 @@ from typing import Any, NamedTuple, NoReturn, Self, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from dpstats.errors import ChargedError, DPStatsError, refuse
+from dpstats.errors import ChargedError, DPStatsError, refuse, running_accounts
 from dpstats.privacy.budget import PrivacyBudget
 from dpstats.privacy.kept_answers import (
     ANSWERED,
@@ -37,7 +37,6 @@ from dpstats.privacy.kept_answers import (
 )
 from dpstats.privacy.plan import Plan
 from dpstats.privacy.stages import KINDS, Coins, Comparisons
-from dpstats.release.charges import running_accounts
 from dpstats.release.session import Part, Released, Session
 from dpstats.release.streams import Above, NumberStream, Stream
 

@@ -21,7 +21,7 @@ from typing import Any, NamedTuple, NoReturn, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from dpstats.errors import DPStatsError, NotEnoughMemory
+from dpstats.errors import DPStatsError, NotEnoughMemory, running_accounts
 from dpstats.privacy.budget import PrivacyBudget, check_budget
 from dpstats.privacy.plan import Plan, describe_bytes
 from dpstats.privacy.stages import (
@@ -42,7 +42,6 @@ from dpstats.privacy.stages import (
     Spacing,
     Stage,
 )
-from dpstats.release.charges import running_accounts
 from dpstats.release.groups import Groups
 from dpstats.release.noise import Noise, SimulatedNoise
 from dpstats.release.streams import NumberStream, Stream

@@ -1,14 +1,15 @@
 """How far a statistic can move: at the data, near them, and smoothed over all data."""
 
 from dpstats.sensitivity.elastic import ElasticSensitivity
-from dpstats.sensitivity.levels import SmoothNoise, smooth_noise
 from dpstats.sensitivity.smooth import (
+    SmoothNoise,
     global_sensitivity,
     local_sensitivity,
     maximum_smooth_sensitivity,
     median_smooth_sensitivity,
     minimum_smooth_sensitivity,
     quantile_smooth_sensitivity,
+    smooth_noise,
     smooth_sensitivity,
     trimmed_mean_smooth_sensitivity,
 )

@@ -13,11 +13,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpstats.data.parameters import check_level
-from dpstats.data.undeclared import LEFT_OUT, empty_groups_note
+from dpstats.data.rows import LEFT_OUT, empty_groups_note
 from dpstats.errors import DPStatsError, refuse
-from dpstats.inference.error_distributions import ErrorDistribution, Limits, SelectedErrors, Tail
+from dpstats.inference.error_distributions import BONFERRONI, ErrorDistribution, Limits, SelectedErrors, Tail
 from dpstats.inference.estimates import Estimates, HasEstimates
-from dpstats.inference.multiple_testing import BONFERRONI
 from dpstats.inference.noisy_counts import CountNoise
 from dpstats.inference.reports import Printed, free_names
 from dpstats.inference.results import list_some
@@ -27,7 +26,7 @@ from dpstats.privacy.stages import AnyStage, Comparisons, Discovery, OneOf, Smoo
 from dpstats.privacy.stages.additive import Spacing
 from dpstats.release.noise import check_scale
 from dpstats.release.session import Session
-from dpstats.sensitivity.levels import LEVEL, half_width, noise_width
+from dpstats.sensitivity.smooth import LEVEL, half_width, noise_width
 from dpstats.sql.query import Measure, Query, Several
 
 # Sums over units, cut at a threshold

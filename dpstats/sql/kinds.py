@@ -21,8 +21,7 @@ from dpstats.privacy.guarantee import PrivacyGuarantee
 from dpstats.quantiles.quantile import release_points
 from dpstats.release.session import Session
 from dpstats.sensitivity.elastic import Column, Count, ElasticSensitivity, Join, Relation, tables
-from dpstats.sensitivity.levels import LEVEL
-from dpstats.sensitivity.smooth import smooth_level
+from dpstats.sensitivity.smooth import LEVEL, smooth_level
 from dpstats.sql.answers import ANSWER, ROWS, SHARES, PrivateTable, SQLPlan, answered
 from dpstats.sql.catalogue import BaseTable, Dialect, Probe, fold, quoted
 from dpstats.sql.compile import Compiled, read_cells

@@ -20,7 +20,7 @@ from dpstats.release.additive import (
     discovery_stage,
     smaller_noise,
 )
-from dpstats.sensitivity.levels import LEVEL_SHARE, level_stage, smooth_stage
+from dpstats.sensitivity.smooth import LEVEL_SHARE, level_stage, smooth_stage
 from dpstats.sql.answers import ANSWER, ROWS, SHARES, SQLPlan, Truncation
 from dpstats.sql.query import Query, Several
 

@@ -27,12 +27,11 @@ from dpstats.data.parameters import (
     check_real,
 )
 from dpstats.data.values import quiet
-from dpstats.errors import DPStatsError, attempt, refuse, refuse_data
+from dpstats.errors import DPStatsError, attempt, refuse, refuse_data, state_charges
 from dpstats.means.private_bounds import Bounds, PrivateBounds
 from dpstats.mechanisms.unknown_bounds import NO_WINDOW, check_limits, read_bounds, release_bounds
 from dpstats.privacy.budget import PrivacyBudget
 from dpstats.privacy.guarantee import Neighbors, PrivacyGuarantee, parse_neighbors
-from dpstats.release.charges import state_charges
 from dpstats.release.witness import Releasing
 from dpstats.sensitivity.elastic import Column, tables
 from dpstats.sql.aggregates import arrange

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dpstats.data.undeclared import LEFT_OUT
+from dpstats.data.rows import LEFT_OUT
 from dpstats.errors import ScaleOutOfRange
 from dpstats.groups.group_points import ROWS as GROUP_ROWS
 from dpstats.groups.group_points import (
@@ -26,9 +26,9 @@ from dpstats.groups.group_points import (
     group_quantiles_plan,
     read_group_points,
 )
-from dpstats.inference.discovered_counts import FoundCounts
 from dpstats.inference.error_distributions import chosen_limits
 from dpstats.inference.estimates import Estimates
+from dpstats.inference.noisy_counts import FoundCounts
 from dpstats.inference.results import list_some
 from dpstats.privacy.events import BoundedRange, Event
 from dpstats.privacy.guarantee import Neighbors, PrivacyGuarantee, quotient_up

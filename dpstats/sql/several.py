@@ -16,9 +16,9 @@ from numpy.typing import NDArray
 from scipy.optimize import brentq
 from scipy.special import ndtr, ndtri
 
-from dpstats.data.undeclared import LEFT_OUT
-from dpstats.inference.discovered_counts import FoundCounts
+from dpstats.data.rows import LEFT_OUT
 from dpstats.inference.error_distributions import (
+    BONFERRONI,
     ErrorDistribution,
     Limits,
     SelectedErrors,
@@ -27,7 +27,7 @@ from dpstats.inference.error_distributions import (
     normal_quantile,
 )
 from dpstats.inference.estimates import Estimates
-from dpstats.inference.multiple_testing import BONFERRONI
+from dpstats.inference.noisy_counts import FoundCounts
 from dpstats.means.ratio import Noise, Ratio, RatioErrors, hull
 from dpstats.privacy.guarantee import PrivacyGuarantee
 from dpstats.sql.answers import (

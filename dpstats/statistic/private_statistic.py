@@ -21,8 +21,8 @@ from dpstats.data.parameters import check_choice, check_integer, check_jobs, che
 from dpstats.data.rows import Rows, Table
 from dpstats.data.schema import Column, Schema
 from dpstats.errors import attempt, refuse, refuse_data, show
+from dpstats.inference.error_distributions import BONFERRONI
 from dpstats.inference.estimates import Estimates, HasEstimates
-from dpstats.inference.multiple_testing import BONFERRONI
 from dpstats.inference.reports import Printed, Records
 from dpstats.inference.results import Summary, about_missing, with_missing
 from dpstats.privacy.budget import PrivacyBudget

@@ -16,9 +16,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpstats.data.parameters import check_integer
-from dpstats.data.rows import Table
+from dpstats.data.rows import Table, drops_undeclared, refuse_undeclared
 from dpstats.data.schema import Categories, Column, Schema, unit_codes
-from dpstats.data.undeclared import drops_undeclared, refuse_undeclared
 from dpstats.data.values import as_int64
 from dpstats.errors import refuse, refuse_data
 from dpstats.privacy.plan import ReleasePlan

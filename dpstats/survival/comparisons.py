@@ -15,8 +15,8 @@ from dpstats.data.parameters import check_choice, check_flag, check_real
 from dpstats.data.schema import Categories
 from dpstats.data.values import exact_numbers
 from dpstats.errors import attempt, refuse
+from dpstats.inference.error_distributions import BONFERRONI, HOLM
 from dpstats.inference.estimates import HasEstimates
-from dpstats.inference.multiple_testing import BONFERRONI, HOLM
 from dpstats.inference.results import FREE
 from dpstats.survival.cells import SurvivalEstimator, assumptions, crowding_notes, first_edge
 from dpstats.survival.curves import normal_critical

@@ -13,8 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpstats.data.parameters import check_flag, check_level, check_privacy_parameters, check_real
-from dpstats.data.rows import Rows
-from dpstats.data.undeclared import LEFT_OUT, empty_groups_note
+from dpstats.data.rows import LEFT_OUT, Rows, empty_groups_note
 from dpstats.errors import refuse
 from dpstats.inference.results import HasResult
 from dpstats.privacy.guarantee import PrivacyGuarantee

@@ -12,13 +12,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpstats.data.parameters import check_flag, check_level, check_privacy_parameters, check_real
-from dpstats.data.rows import Rows
+from dpstats.data.rows import LEFT_OUT, Rows, empty_groups_note
 from dpstats.data.schema import Categories
-from dpstats.data.undeclared import LEFT_OUT, empty_groups_note
 from dpstats.errors import refuse
-from dpstats.inference.error_distributions import usual_level
+from dpstats.inference.error_distributions import BONFERRONI, usual_level
 from dpstats.inference.estimates import Estimates
-from dpstats.inference.multiple_testing import BONFERRONI
 from dpstats.inference.reports import SIMULATED, picture_of
 from dpstats.inference.results import ConfidenceInterval, Summary, plain, significant
 from dpstats.release.estimator import parameters

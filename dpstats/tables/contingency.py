@@ -16,9 +16,8 @@ from sklearn.utils.validation import check_is_fitted
 
 from dpstats.data.opening import Tally
 from dpstats.data.parameters import check_integer, check_privacy_parameters, check_simulations
-from dpstats.data.rows import Rows
+from dpstats.data.rows import LEFT_OUT, Rows, drops_undeclared, empty_groups_note, refuse_undeclared
 from dpstats.data.schema import Categories, Schema
-from dpstats.data.undeclared import LEFT_OUT, drops_undeclared, empty_groups_note, refuse_undeclared
 from dpstats.errors import attempt, refuse
 from dpstats.inference.estimates import Estimates, HasEstimates
 from dpstats.inference.figures import ESTIMATE, new_figure, place_bars, plain, set_title
@@ -29,8 +28,8 @@ from dpstats.mechanisms.histogram import count_stage, count_steps
 from dpstats.privacy.budget import PrivacyBudget
 from dpstats.privacy.guarantee import PrivacyGuarantee, parse_neighbors
 from dpstats.privacy.plan import ReleasePlan
+from dpstats.release.additive import check_size, has_private_size, record_size
 from dpstats.release.estimator import PrivateEstimator, parameters
-from dpstats.release.private_size import check_size, has_private_size, record_size
 from dpstats.release.session import Released
 from dpstats.tables.comparisons import ComparesGroups
 from dpstats.tables.null_tests import Cells, TableTest, fit_pvalue, independence_pvalue, margins_product

@@ -17,8 +17,8 @@ from numpy.typing import NDArray
 
 from dpstats.data.schema import Categories
 from dpstats.errors import refuse, show
+from dpstats.inference.error_distributions import BONFERRONI
 from dpstats.inference.estimates import Estimates
-from dpstats.inference.multiple_testing import BONFERRONI
 from dpstats.inference.noisy_counts import CountNoise
 from dpstats.inference.reports import SIMULATED
 from dpstats.inference.results import FREE, HypothesisTest, Summary

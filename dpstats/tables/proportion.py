@@ -29,8 +29,8 @@ from dpstats.privacy.budget import PrivacyBudget
 from dpstats.privacy.guarantee import PrivacyGuarantee, parse_neighbors
 from dpstats.privacy.plan import ReleasePlan
 from dpstats.privacy.stages import AnyStage, Coins
+from dpstats.release.additive import check_size, has_private_size, record_size
 from dpstats.release.estimator import PrivateEstimator, parameters
-from dpstats.release.private_size import check_size, has_private_size, record_size
 from dpstats.release.session import Released, Session
 from dpstats.tables.shares import CountShare, NoisyShare, ShareErrors
 

@@ -7,8 +7,12 @@ data; use these to teach, to compare, and to reproduce a theorem.
 
 from dpstats.textbook.error_bounds import (
     AccuracyBound,
+    Rate,
     build_net,
     construction_bound,
+    identity_lower_bound,
+    identity_upper_bound,
+    mean_lower_bound,
     median_bound,
     median_updates,
     multiplicative_weights_updates,
@@ -17,19 +21,13 @@ from dpstats.textbook.error_bounds import (
     perceptron_bound,
     perceptron_updates,
     small_db_bound,
+    sparse_mean_lower_bound,
     vc_bound,
 )
 from dpstats.textbook.functional_mechanism import FunctionalMechanismRegression
 from dpstats.textbook.iterative_construction import IterativeConstruction
 from dpstats.textbook.net_mechanism import NetMechanism, SmallDB
 from dpstats.textbook.online_multiplicative_weights import OnlineMultiplicativeWeights
-from dpstats.textbook.rates import (
-    Rate,
-    identity_lower_bound,
-    identity_upper_bound,
-    mean_lower_bound,
-    sparse_mean_lower_bound,
-)
 from dpstats.textbook.staged_inner_products import StagedInnerProductTest
 
 __all__ = [

@@ -39,8 +39,7 @@ from dpstats.textbook.error_bounds import (
     median_updates,
     whole,
 )
-from dpstats.textbook.histogram_release import BoundedAnswers
-from dpstats.textbook.updates import Median, MultiplicativeWeights, Perceptron, UpdateRule
+from dpstats.textbook.histogram_release import BoundedAnswers, Median, MultiplicativeWeights, Perceptron, UpdateRule
 
 # The plan: number of rounds, noise, stopping rule and error bound
 

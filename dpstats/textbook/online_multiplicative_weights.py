@@ -37,9 +37,8 @@ from dpstats.release.once import refuse_key
 from dpstats.release.session import Released, Session
 from dpstats.release.streams import Stream
 from dpstats.textbook.error_bounds import VACUOUS, VACUOUS_NOTE, multiplicative_weights_updates, online_bound
-from dpstats.textbook.histogram_release import HistogramRelease
+from dpstats.textbook.histogram_release import HistogramRelease, MultiplicativeWeights
 from dpstats.textbook.iterative_construction import not_private_as_printed
-from dpstats.textbook.updates import MultiplicativeWeights
 
 # Noise: scales, the number of updates, and the error bound
 

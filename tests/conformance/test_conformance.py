@@ -62,9 +62,9 @@ from dpstats.privacy import (
 )
 from dpstats.privacy.events import BoundedRange
 from dpstats.quantiles.halving import rank_errors
+from dpstats.release.additive import has_private_size
 from dpstats.release.estimator import PrivateEstimator
 from dpstats.release.noise import ExactNoise, SimulatedNoise
-from dpstats.release.private_size import has_private_size
 from dpstats.release.witness import Mechanism
 from tests.conftest import LIST
 

@@ -30,7 +30,7 @@ from dpstats.mechanisms import RandomizedResponse
 from dpstats.quantiles import PrivateQuantile, halving
 from dpstats.queries import Domain, LinearQueries, WorkloadAnswers
 from dpstats.queries import workload as gaussian_release
-from dpstats.release.private_size import has_private_size
+from dpstats.release.additive import has_private_size
 from dpstats.tables import ContingencyTable
 
 FAR = 1e300  # beyond every bound

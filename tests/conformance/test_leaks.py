@@ -28,8 +28,8 @@ from dpstats.data.rows import Table
 from dpstats.errors import ChargedError, InvalidData
 from dpstats.means import ClippedMean, SparseMean
 from dpstats.privacy import PrivacyBudget
+from dpstats.release.additive import has_private_size
 from dpstats.release.noise import ExactNoise
-from dpstats.release.private_size import has_private_size
 
 SECRET = "hushhush"
 NUMBER = 739.1846

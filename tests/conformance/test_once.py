@@ -103,8 +103,8 @@ def test_every_way_of_drawing_is_kept() -> None:
 
 
 def test_an_account_that_an_interrupt_left_behind_does_not_charge_again() -> None:
+    from dpstats.errors import state_charges
     from dpstats.means import ClippedMean
-    from dpstats.release.charges import state_charges
 
     budget = PrivacyBudget(9.0)
     fit = ClippedMean(bounds=(0, 1), budget=budget.once("a"))

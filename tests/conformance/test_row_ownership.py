@@ -30,7 +30,7 @@ from dpstats.means.ratio import COUNTS as TOTALED
 from dpstats.mechanisms import Count, Histogram
 from dpstats.privacy import Discovery
 from dpstats.regression.plan import ROWS as COUNTED
-from dpstats.release.private_size import has_private_size
+from dpstats.release.additive import has_private_size
 
 HUGE = 1e300
 SETTINGS = settings(ENTRIES)

@@ -9,8 +9,7 @@ import pytest
 from scipy.stats import spearmanr
 
 from dpstats.covariance import PrivateCorrelation
-from dpstats.covariance.private_correlation import concordance_sums
-from dpstats.covariance.spearman import grade_products, grades, signed_sums
+from dpstats.covariance.private_correlation import concordance_sums, grade_products, grades, signed_sums
 
 NAMES = ("products of grades", "squared parts of rows")
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy.stats import norm
 
-from dpstats.inference.discovered_counts import FoundCounts, NormalNoise, TwoSidedNoise
+from dpstats.inference.noisy_counts import FoundCounts, NormalNoise, TwoSidedNoise
 from dpstats.mechanisms import Histogram
 from dpstats.release.session import Session
 

@@ -16,7 +16,7 @@ from scipy import stats
 from dpstats.covariance.moments import BoundedErrors
 from dpstats.errors import InvalidParameter
 from dpstats.inference import Estimates, HasEstimates
-from dpstats.inference.multiple_testing import BONFERRONI, HOLM
+from dpstats.inference.error_distributions import BONFERRONI, HOLM
 from dpstats.inference.results import ConfidenceInterval, Summary
 from tests.inference.test_error_distributions import ByLimits, ByTails
 

@@ -7,7 +7,7 @@ import pytest
 from scipy import integrate
 from scipy.stats import norm
 
-from dpstats.inference.discovered_counts import NormalNoise, TwoSidedNoise
+from dpstats.inference.noisy_counts import NormalNoise, TwoSidedNoise
 
 INTERVALS = [(-1.0, 2.0), (0.5, 3.0), (-7.0, -2.0), (-math.inf, 1.0), (2.0, math.inf), (30.0, 31.0), (-90.0, -89.0)]
 TWO_SIDED = TwoSidedNoise(1.5, 4.0)

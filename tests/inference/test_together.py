@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from dpstats.inference.multiple_testing import BONFERRONI, HOLM, SIDAK, AtOnce
+from dpstats.inference.error_distributions import BONFERRONI, HOLM, SIDAK, AtOnce
 
 
 def test_adjusted_pvalues() -> None:

@@ -10,7 +10,7 @@ import pytest
 from dpstats.errors import ChargedError, DPStatsError, InvalidData, InvalidParameter
 from dpstats.groups import GroupMeans, GroupQuantiles
 from dpstats.means import ClippedMean, PrivateBounds, PrivateVariance, UnknownBounds, private_bounds
-from dpstats.mechanisms.clip_choice import BINS, EDGES, choose_clip, count_tails
+from dpstats.mechanisms.windows import BINS, EDGES, choose_clip, count_tails
 from dpstats.privacy import Neighbors, PrivacyBudget
 from dpstats.quantiles import PrivateDistribution, PrivateMedian, PrivateQuantile
 from dpstats.release.session import Session

@@ -35,7 +35,7 @@ from dpstats.mechanisms.count_path import (
 )
 from dpstats.privacy import Neighbors, PrivacyBudget, gaussian_sigma
 from dpstats.privacy.ledger import LedgerStore
-from dpstats.release.stream_state import StreamState
+from dpstats.release.streams import StreamState
 
 ADDED, REPLACED = Neighbors.ADD_OR_REMOVE_ONE, Neighbors.REPLACE_ONE
 
@@ -371,7 +371,7 @@ def test_a_step_that_is_not_stored_is_not_released(path, monkeypatch):
         def fail(*args):
             raise sqlite3.OperationalError("disk I/O error")
 
-        patch.setattr("dpstats.release.stream_state.json.dumps", fail)
+        patch.setattr("dpstats.release.streams.json.dumps", fail)
         with pytest.raises(LedgerError):
             made.update(2)
     assert made.n_steps == 1
@@ -388,7 +388,7 @@ def test_a_charge_whose_state_was_not_stored_is_not_repeated(path, monkeypatch):
         def fail(self):
             raise OSError("killed")
 
-        patch.setattr("dpstats.release.stream_state.StreamState.mark_charged", fail)
+        patch.setattr("dpstats.release.streams.StreamState.mark_charged", fail)
         with pytest.raises(ChargedError):
             made.update(1)
     assert len(budget.history()) == 1

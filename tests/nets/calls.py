@@ -45,8 +45,8 @@ from dpstats.inference import results
 from dpstats.privacy import events
 from dpstats.privacy import events as sampled
 from dpstats.release import estimator
+from dpstats.release.additive import release_count
 from dpstats.release.estimator import PrivateEstimator
-from dpstats.release.private_size import release_count
 from tests.nets.ladders import COMMON, FEW, ladders, parameters
 from tests.nets.told import Said, is_ours, outcome
 

@@ -27,7 +27,7 @@ from dpstats.regression import (
     PrivateLogisticRegression,
     SufficientStatisticsRegression,
 )
-from dpstats.sensitivity.levels import noise_width
+from dpstats.sensitivity.smooth import noise_width
 from dpstats.sql import PrivateSQL
 from dpstats.tables import ContingencyTable, PrivateProportion
 from dpstats.textbook import FunctionalMechanismRegression, OnlineMultiplicativeWeights

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from dpstats.queries.synthetic import Evaluate, descend, fit, uniform
+from dpstats.queries.workload import Evaluate, descend, fit, uniform
 from dpstats.tables.null_tests import projection
 
 

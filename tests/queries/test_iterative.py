@@ -16,8 +16,8 @@ from dpstats.queries.linear import hypothesis_steps
 from dpstats.release.session import Session
 from dpstats.textbook import IterativeConstruction, build_net
 from dpstats.textbook import iterative_construction as iterative
+from dpstats.textbook.histogram_release import Median
 from dpstats.textbook.iterative_construction import Search, its_answer, worst_query
-from dpstats.textbook.updates import Median
 
 SUBSETS = (np.arange(1, 15)[:, None] >> np.arange(4)) & 1
 COUNTS = np.array([700, 200, 80, 20])

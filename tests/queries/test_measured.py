@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from dpstats.queries.marginals import closure, margins, residual
-from dpstats.queries.synthetic import measured
+from dpstats.queries.workload import measured
 
 SHAPE, N = (2, 3, 2), 50
 

@@ -7,8 +7,7 @@ import pytest
 
 from dpstats.errors import InvalidParameter
 from dpstats.queries import LinearQueries
-from dpstats.queries.linear import vc_dimension
-from dpstats.queries.query_families import walsh
+from dpstats.queries.linear import vc_dimension, walsh
 from tests.queries.families import check_family
 
 

@@ -11,7 +11,7 @@ import pytest
 from dpstats.queries import LinearQueries
 from dpstats.textbook import build_net
 from dpstats.textbook.error_bounds import median_updates, multiplicative_weights_updates, perceptron_updates, whole
-from dpstats.textbook.updates import (
+from dpstats.textbook.histogram_release import (
     Median,
     MultiplicativeWeights,
     Perceptron,

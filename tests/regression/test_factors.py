@@ -12,7 +12,7 @@ import pytest
 import statsmodels.formula.api as smf
 from sklearn.base import clone
 
-from dpstats.data.undeclared import LEFT_OUT
+from dpstats.data.rows import LEFT_OUT
 from dpstats.errors import InvalidData, InvalidParameter
 from dpstats.privacy import PrivacyBudget
 from dpstats.regression import PrivateLinearRegression, blocks

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from dpstats.errors import ChargedError, InvalidParameter
+from dpstats.errors import ChargedError, InvalidParameter, running_accounts, state_charges
 from dpstats.means import AdaptiveMean, ClippedMean
 from dpstats.mechanisms import AboveThreshold, LaplaceMechanism
 from dpstats.privacy import Plan, PrivacyBudget, PrivacyGuarantee, Stage
-from dpstats.release.charges import running_accounts, state_charges
 from dpstats.release.noise import ExactNoise
 from dpstats.release.session import Session
 

@@ -21,7 +21,7 @@ from dpstats.means import AdaptiveMean, SparseMean
 from dpstats.privacy import PrivacyBudget
 from dpstats.privacy.totals import compose
 from dpstats.ranks import KruskalWallisTest, MannWhitneyTest, SignedRankTest
-from dpstats.release.private_size import plan_count, usable_rows
+from dpstats.release.additive import plan_count, usable_rows
 
 TEST = {"n_calibration": 99, "cache_dir": None}
 MADE: dict[str, Any] = {

@@ -12,7 +12,7 @@ from dpstats.errors import InvalidParameter
 from dpstats.groups import GroupMeans, MeanPerRow
 from dpstats.means import ClippedMean, PrivateVariance
 from dpstats.means.ratio import RowsNoise
-from dpstats.release.private_size import ReleasedSize, has_private_size
+from dpstats.release.additive import ReleasedSize, has_private_size
 from dpstats.tables import ContingencyTable
 
 BOX: dict[str, Any] = {"bounds": (0, 1), "neighbors": "add_or_remove"}

@@ -21,7 +21,7 @@ from sklearn.preprocessing import FunctionTransformer
 from dpstats.errors import InvalidParameter
 from dpstats.means import ClippedMean
 from dpstats.privacy import PrivacyBudget
-from dpstats.privacy.left_behind import LeftBehind
+from dpstats.privacy.ledger import LeftBehind
 from dpstats.regression import PrivateLinearRegression
 from dpstats.release.estimator import PrivateEstimator
 

@@ -13,7 +13,7 @@ from scipy.integrate import trapezoid
 
 from dpstats.errors import DPStatsError, InvalidParameter
 from dpstats.privacy.stages import SMOOTH_LAWS, Smooth
-from dpstats.sensitivity.levels import half_width, level_stage, noise_width, smooth_levels, smooth_noise, smooth_stage
+from dpstats.sensitivity.smooth import half_width, level_stage, noise_width, smooth_levels, smooth_noise, smooth_stage
 
 
 def test_levels_are_no_further_apart_than_stated() -> None:

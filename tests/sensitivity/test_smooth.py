@@ -10,8 +10,7 @@ import pytest
 
 from dpstats.errors import InvalidParameter
 from dpstats.sensitivity import smooth_sensitivity
-from dpstats.sensitivity.levels import smooth_levels
-from dpstats.sensitivity.smooth import median_reach, smooth_level
+from dpstats.sensitivity.smooth import median_reach, smooth_level, smooth_levels
 
 LAST = 5
 

@@ -18,7 +18,7 @@ from scipy.stats import binom
 from dpstats.errors import BudgetExceeded, DPStatsError, InvalidParameter
 from dpstats.groups import GroupQuantiles
 from dpstats.groups.group_points import choose_group_points, found_quantiles_plan, group_quantiles_plan
-from dpstats.inference.discovered_counts import FoundCounts, NormalNoise
+from dpstats.inference.noisy_counts import FoundCounts, NormalNoise
 from dpstats.privacy import Choice, Discovery, OneOf, PrivacyBudget, PrivacyGuarantee, Stage, compose
 from dpstats.privacy.events import BoundedRange
 from dpstats.privacy.guarantee import parse_neighbors

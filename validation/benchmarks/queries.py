@@ -16,7 +16,7 @@ from timing import interleaved, milliseconds, peak_mib, publish, ratios, table, 
 
 from dpstats.queries import LinearQueries
 from dpstats.textbook import IterativeConstruction, OnlineMultiplicativeWeights
-from dpstats.textbook.updates import MultiplicativeWeights, Perceptron
+from dpstats.textbook.histogram_release import MultiplicativeWeights, Perceptron
 
 POINTS, ROUNDS = 1 << 20, 25
 UNIVERSE, ASKED = 1 << 16, 100_000

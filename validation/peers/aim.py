@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpstats.queries.marginals import Contrasts, Table, closure, margins
-from dpstats.queries.synthetic import Measured, descend, uniform
+from dpstats.queries.workload import Measured, descend, uniform
 
 Floats = NDArray[np.float64]
 SELECTION_SHARE, ROUNDS_PER_ATTRIBUTE, STEPS = 0.1, 16, 40

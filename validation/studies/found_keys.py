@@ -22,7 +22,7 @@ from scipy.stats import norm
 import dpstats
 from dpstats.groups import GroupMeans
 from dpstats.groups.ratios import found_ratio
-from dpstats.inference.discovered_counts import FoundCounts
+from dpstats.inference.noisy_counts import FoundCounts
 from dpstats.means.ratio import COUNTS, FIRST, LAST, MIDDLE, SQUARES, SUMS
 from dpstats.mechanisms import Histogram
 from dpstats.privacy import Neighbors, PrivacyBudget

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from scipy.special import ndtr
 
 from dpstats.errors import DPStatsError, attempt, refuse
-from dpstats.inference.discovered_counts import KeyNoise, NormalNoise, TwoSidedNoise
+from dpstats.inference.noisy_counts import KeyNoise, NormalNoise, TwoSidedNoise
 from dpstats.privacy.events import Approximate, BoundedRange, Event, Gaussian, Pure
 from dpstats.privacy.guarantee import Neighbors, quotient_up, up
 from dpstats.privacy.stages.additive import Block, JointStage, Stage, check_counts, describe_noise, log_up, name_noise

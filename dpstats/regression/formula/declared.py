@@ -16,9 +16,8 @@ from numpy.typing import NDArray
 
 from dpstats.data.columns import check_indexes, frame_of, in_memory, series_of
 from dpstats.data.parameters import check_integer, check_real, column_names
-from dpstats.data.rows import NO_CODES, MissingCodes, column_of
+from dpstats.data.rows import NO_CODES, MissingCodes, column_of, refuse_undeclared
 from dpstats.data.schema import Categories
-from dpstats.data.undeclared import refuse_undeclared
 from dpstats.data.values import is_missing
 from dpstats.errors import InvalidParameter, refuse, refuse_data, show, show_names
 from dpstats.lattice.rounding import not_finite

@@ -9,9 +9,8 @@ from typing import Any
 import numpy as np
 
 from dpstats.means import PrivateBounds
-from dpstats.mechanisms.clip_choice import count_tails
 from dpstats.mechanisms.unknown_bounds import TAILS, WINDOWS
-from dpstats.mechanisms.windows import window_utilities
+from dpstats.mechanisms.windows import count_tails, window_utilities
 from dpstats.release.groups import Runs
 from dpstats.release.session import Part, Session
 from registry.entry import Dataset, Entry, PlantedBug, Traits, core, fitted, having, less_noise

@@ -17,8 +17,7 @@ from dpstats.queries import LinearQueries, MarginalMWEM, WorkloadAnswers
 from dpstats.queries.marginals import added_up, residual
 from dpstats.queries.mwem import Rounds, its_counts, worst_table
 from dpstats.queries.residual_release import RESIDUALS
-from dpstats.queries.synthetic import descend, uniform
-from dpstats.queries.workload import ANSWERS
+from dpstats.queries.workload import ANSWERS, descend, uniform
 from dpstats.release.session import Session
 from registry.entry import (
     Dataset,

@@ -11,7 +11,7 @@ import pytest
 
 from dpstats.cli import output as exits
 from dpstats.cli.output import Delivery
-from dpstats.release.charges import Account
+from dpstats.errors import Account
 from dpstats.release.session import Session
 from tests.outside.charges.calls import Outcome, command_calls, folder, registered_calls
 from tests.outside.charges.failpoints import CANARY, Failpoint, ours

@@ -19,8 +19,8 @@ from dpstats.conformal.estimators import ConformalPredictor
 from dpstats.groups import GroupMeans
 from dpstats.groups import cohorts as table_rows
 from dpstats.groups.ratios import GroupMeansPlan
+from dpstats.inference.error_distributions import Together
 from dpstats.inference.estimates import Estimates
-from dpstats.inference.multiple_testing import Together
 from dpstats.inference.results import ConfidenceInterval
 from dpstats.ranks import distribution_tests
 from dpstats.ranks.distribution_statistics import pvalue
