@@ -66,28 +66,6 @@ def frame_like(X: Any, rows: Any, names: Sequence[Any] | None) -> Any:
     return nw.from_dict(columns, backend=nw.from_native(X).implementation).to_native()
 
 
-def check_indexes(columns: Mapping[str, Any]) -> None:
-    """Raise an error for pandas objects of one length with different indexes: rows are paired by position.
-
-    The error reveals that the indexes differ, and no label of them.
-    """
-    pandas = sys.modules.get("pandas")
-    if pandas is None:
-        return
-    first: tuple[str, Any] | None = None
-    for name, column in columns.items():
-        if not isinstance(column, pandas.Series | pandas.DataFrame):
-            continue
-        if first is None:
-            first = name, column.index
-        elif len(column) == len(first[1]) and not column.index.equals(first[1]):
-            raise refuse_data(
-                name,
-                allowed=f"have the index of {first[0]}, because rows are paired by position",
-                remedy="Align the rows by label, or give both the same new index with reset_index(drop=True).",
-            )
-
-
 def in_memory(X: Any) -> Any:
     """Collect a lazy frame of polars, and return anything else unchanged."""
     polars = sys.modules.get("polars")

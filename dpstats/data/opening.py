@@ -7,6 +7,7 @@ of scikit-learn are repeated only if they mention just shapes and names.
 from __future__ import annotations
 
 import math
+import sys
 from collections.abc import Callable, Mapping, Sequence, Set
 from dataclasses import dataclass
 from numbers import Integral
@@ -16,7 +17,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dpstats.data.columns import check_indexes, check_kind, column, frame_of, kind_of, select, series_of
+from dpstats.data.columns import check_kind, column, frame_of, kind_of, select, series_of
 from dpstats.data.duckdb_rows import is_parquet
 from dpstats.data.parameters import column_names, unit_of
 from dpstats.data.rows import (
@@ -39,6 +40,29 @@ from dpstats.data.rows import (
 from dpstats.data.schema import Schema, Source, add_column
 from dpstats.data.values import as_int64, exact_numbers, floats_among
 from dpstats.errors import InvalidData, refuse_data
+
+
+def check_indexes(columns: Mapping[str, Any]) -> None:
+    """Raise an error for pandas objects of one length with different indexes: rows are paired by position.
+
+    The error reveals that the indexes differ, and no label of them.
+    """
+    pandas = sys.modules.get("pandas")
+    if pandas is None:
+        return
+    first: tuple[str, Any] | None = None
+    for name, entries in columns.items():
+        if not isinstance(entries, pandas.Series | pandas.DataFrame):
+            continue
+        if first is None:
+            first = name, entries.index
+        elif len(entries) == len(first[1]) and not entries.index.equals(first[1]):
+            raise refuse_data(
+                name,
+                allowed=f"have the index of {first[0]}, because rows are paired by position",
+                remedy="Align the rows by label, or give both the same new index with reset_index(drop=True).",
+            )
+
 
 MOST_ROWS = 2**31
 

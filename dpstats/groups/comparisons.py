@@ -22,7 +22,8 @@ from dpstats.inference.estimates import Estimates
 from dpstats.inference.reports import SIMULATED
 from dpstats.inference.results import FREE, HypothesisTest, Summary
 from dpstats.lattice import check_finite
-from dpstats.means.ratio import DifferenceErrors, Noise, Ratio, RatioErrors, Region, apart
+from dpstats.means.moments import Region
+from dpstats.means.ratio import DifferenceErrors, Noise, Ratio, RatioErrors, apart
 from dpstats.privacy.guarantee import Neighbors
 from dpstats.regression.blocks import Design
 from dpstats.regression.levels import LevelMeans, LevelsEstimate

@@ -67,7 +67,8 @@ from dpstats.inference.results import (
     print_spreads,
     significant,
 )
-from dpstats.means.ratio import TOTALS, DifferenceErrors, Ratio, RatioErrors, Region, Tukey, group_sums
+from dpstats.means.moments import Region
+from dpstats.means.ratio import TOTALS, DifferenceErrors, Ratio, RatioErrors, Tukey, group_sums
 from dpstats.mechanisms.unknown_bounds import note_bounds, plan_with_bounds, wants_bounds
 from dpstats.privacy.guarantee import parse_neighbors
 from dpstats.regression import engine

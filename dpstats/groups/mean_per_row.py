@@ -23,8 +23,7 @@ from dpstats.inference.reports import SIMULATED
 from dpstats.inference.results import Summary, significant
 from dpstats.lattice import BITS, BoxLattice
 from dpstats.lattice.rounding import rows_that_count
-from dpstats.means.moments import finest
-from dpstats.means.ratio import Region
+from dpstats.means.moments import Region, finest
 from dpstats.privacy.guarantee import PrivacyGuarantee, parse_neighbors
 from dpstats.release.additive import additive_stages, check_size, record_size
 from dpstats.release.estimator import fitted, parameters, privacy_facts

@@ -26,7 +26,7 @@ from dpstats.inference.noisy_counts import FURTHEST, FoundCounts, NormalNoise
 from dpstats.inference.results import SHOWN_ALONE, about_missing, list_some, with_missing
 from dpstats.lattice import BoxLattice
 from dpstats.lattice.rounding import rows_that_count
-from dpstats.means.moments import finest
+from dpstats.means.moments import Region, calibrate_totals, finest
 from dpstats.means.ratio import (
     COUNTS,
     FIRST,
@@ -38,8 +38,6 @@ from dpstats.means.ratio import (
     Noise,
     Ratio,
     RatioErrors,
-    Region,
-    calibrate_totals,
     group_sums,
 )
 from dpstats.privacy.guarantee import Neighbors, PrivacyGuarantee

@@ -24,8 +24,7 @@ from dpstats.means.adaptive_radii import TAILS, Staging, plan_following, plan_st
 from dpstats.means.boxed_errors import Shape, biased_normal_quantile, in_range
 from dpstats.means.ellipsoids import Frame, PrivateRows, plan_rounds, read_rows, release_rows
 from dpstats.means.estimator import ColumnAnswers, ColumnEstimator
-from dpstats.means.moments import finest, frozen, sum_integers
-from dpstats.means.ratio import check_bounds
+from dpstats.means.moments import check_bounds, finest, frozen, sum_integers
 from dpstats.means.whitened import STAGE, WhitenedMean, WhitenedMeanPlan, mean_extension, plan_whitening
 from dpstats.privacy.guarantee import PrivacyGuarantee, up
 from dpstats.privacy.stages import Block, JointStage, Stage

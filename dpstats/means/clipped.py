@@ -40,15 +40,18 @@ from dpstats.means.moments import (
     BoxErrors,
     Known,
     ObservedSums,
+    Region,
     Score,
     Weights,
+    calibrate_totals,
     finest,
     flat,
     frozen,
     mean_integers,
+    public_numbers,
     squares_integers,
 )
-from dpstats.means.ratio import TOTALS, OneGroup, Ratio, RatioErrors, Region, Totals, calibrate_totals, public_numbers
+from dpstats.means.ratio import TOTALS, OneGroup, Ratio, RatioErrors, Totals
 from dpstats.mechanisms.unknown_bounds import note_bounds, plan_with_bounds, wants_bounds
 from dpstats.privacy.guarantee import Neighbors, PrivacyGuarantee
 from dpstats.privacy.plan import ReleasePlan

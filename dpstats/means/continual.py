@@ -19,7 +19,7 @@ from dpstats.inference.error_distributions import Limits, ScoreErrors, Tail, nor
 from dpstats.inference.estimates import Estimates, find_hidden
 from dpstats.lattice import isqrt_up
 from dpstats.lattice.base import check_region
-from dpstats.means.ratio import check_bounds
+from dpstats.means.moments import check_bounds
 from dpstats.mechanisms.continual_counts import ContinualStream, name_steps
 from dpstats.mechanisms.count_path import StreamPath, WholePath, factor_steps, path_weights
 from dpstats.privacy.budget import PrivacyBudget

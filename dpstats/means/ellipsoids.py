@@ -24,7 +24,7 @@ from dpstats.lattice import check_finite_rows
 from dpstats.lattice.base import check_region
 from dpstats.lattice.products import BESIDE, Sums, above_diagonal, apply_columns, finest, gram, row_bits, summed
 from dpstats.lattice.rounding import SHIFT, accepted_norm, compile_loops, is_compiled, pattern
-from dpstats.means.ratio import Region
+from dpstats.means.moments import Region
 from dpstats.privacy.guarantee import PrivacyGuarantee
 from dpstats.privacy.plan import ReleasePlan
 from dpstats.privacy.stages import Block, JointStage

@@ -26,13 +26,13 @@ from dpstats.means.moments import (
     SQUARES,
     ObservedSums,
     OfSquares,
+    Region,
     Score,
     SquareErrors,
     Weights,
     finest,
     flat,
 )
-from dpstats.means.ratio import Region
 from dpstats.mechanisms.unknown_bounds import note_bounds, plan_with_bounds, wants_bounds
 from dpstats.privacy.guarantee import Neighbors, PrivacyGuarantee, parse_neighbors
 from dpstats.privacy.plan import ReleasePlan

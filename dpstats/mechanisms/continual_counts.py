@@ -26,12 +26,11 @@ from dpstats.mechanisms.count_path import (
     path_weights,
     sensitivity_steps,
 )
-from dpstats.privacy.budget import PrivacyBudget
+from dpstats.privacy.budget import PrivacyBudget, describe_request, refuse_key
 from dpstats.privacy.guarantee import PrivacyGuarantee, parse_neighbors
 from dpstats.privacy.kept_answers import is_key, plan_fingerprint
 from dpstats.privacy.plan import Plan
 from dpstats.release.additive import Integers, additive_stages
-from dpstats.release.once import describe_request, refuse_key
 from dpstats.release.streams import NumberStream, Step, StreamState
 from dpstats.release.witness import Mechanism
 

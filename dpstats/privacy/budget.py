@@ -5,6 +5,7 @@ Importing this module and charging a guarantee needs the standard library only.
 
 from __future__ import annotations
 
+import inspect
 import logging
 import os
 import time
@@ -17,8 +18,9 @@ from dpstats.errors import BudgetExceeded, DPStatsError, InvalidParameter, Ledge
 from dpstats.inference.reports import Records, Reported
 from dpstats.privacy.filters import METHODS, PLD, Amounts, Cost, Filter
 from dpstats.privacy.guarantee import Neighbors, PrivacyGuarantee
-from dpstats.privacy.kept_answers import AlreadyCharged, Kept, Request, is_key, new_owner, plan_fingerprint
+from dpstats.privacy.kept_answers import AlreadyCharged, Kept, Request, fingerprint, is_key, new_owner, plan_fingerprint
 from dpstats.privacy.ledger import Answered, LedgerStore, LeftBehind, MemoryStore, Record, Spent, planned_numbers
+from dpstats.privacy.plan import Plan
 
 if TYPE_CHECKING:
     from dpstats.inference.results import Summary
@@ -675,3 +677,35 @@ def check_budget(budget: Any, *, simulated: bool) -> PrivacyBudget | None:
             "and charges no budget"
         )
     return budget
+
+
+_NO_REQUEST = ("budget", "random_state", "n_jobs", "verbose", "self")
+
+
+def describe_request(asking: Any, **facts: Any) -> dict[str, str]:
+    """Return the request of an estimator or a mechanism: its class, its parameters and further public facts."""
+    found = {"estimator": fingerprint(type(asking).__qualname__)}
+    for name in inspect.signature(type(asking).__init__).parameters:
+        if name not in _NO_REQUEST:
+            value = getattr(asking, name, getattr(asking, f"_{name}", None))
+            found[name] = fingerprint(value)
+    return found | {name: fingerprint(value) for name, value in facts.items()}
+
+
+def add_request(budget: PrivacyBudget | None, asking: Any, **facts: Any) -> PrivacyBudget | None:
+    """Return a budget for the request of an estimator, and refuse another one than its key was charged for."""
+    # A budget in memory without a key compares nothing.
+    if budget is None or (budget.key is None and budget.ledger is None):
+        return budget
+    return budget.for_request(describe_request(asking, **facts))
+
+
+def refuse_key(budget: PrivacyBudget | None) -> None:
+    """Refuse a budget with a key for answers to questions that come later: they have no last one to keep."""
+    if budget is not None and budget.key is not None:
+        raise refuse(
+            "budget",
+            got="one with a key",
+            allowed="a budget without a key for a stream",
+            remedy="A stream answers one question after another, and cannot be asked again. Leave out once().",
+        )

@@ -17,7 +17,17 @@ from scipy.special import gammaln, logsumexp
 
 from dpstats.data.parameters import check_integer, check_real
 from dpstats.errors import refuse, show
-from dpstats.privacy.guarantee import Neighbors, PrivacyGuarantee, check_cost, sum_up, two_product, two_sum, up
+from dpstats.privacy.guarantee import (
+    Neighbors,
+    PrivacyGuarantee,
+    check_cost,
+    common_neighbors,
+    common_unit,
+    sum_up,
+    two_product,
+    two_sum,
+    up,
+)
 
 _LARGEST_EPSILON = 1e100
 _LARGEST_COUNT = 10**12
@@ -26,36 +36,6 @@ _TINY = 5e-324
 
 # Sums of rounded terms in closed forms are raised by this, which is more than their rounding errors.
 _ROUNDING = 1e-14
-
-
-def common_neighbors(items: Iterable[Any]) -> Neighbors:
-    """Return the common neighboring relation of all items, or raise an error."""
-    relations = {item.neighbors for item in items}
-    if len(relations) > 1:
-        raise refuse(
-            "guarantees",
-            got=" and ".join(sorted(relation.name for relation in relations)),
-            allowed="have the same neighbors",
-            remedy="Convert the ADD_OR_REMOVE_ONE ones with as_replace_one().",
-        )
-    return relations.pop() if relations else Neighbors.REPLACE_ONE
-
-
-def common_unit(items: Iterable[Any]) -> str:
-    """Return the common unit of all items, or raise an error. An event states no unit and counts as "row".
-
-    A guarantee for a person does not imply one for a row: a replaced row may belong to another person, and then
-    changes the rows of two.
-    """
-    units = {getattr(item, "unit", "row") for item in items}
-    if len(units) > 1:
-        raise refuse(
-            "guarantees",
-            got=" and ".join(sorted(units)),
-            allowed="for the same unit",
-            remedy="Convert them to one unit with group_privacy(guarantee, size, unit=...).",
-        )
-    return units.pop() if units else "row"
 
 
 def list_guarantees(guarantees: Any) -> list[PrivacyGuarantee]:

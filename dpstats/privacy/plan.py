@@ -17,9 +17,8 @@ from dpstats.data.parameters import check_real
 from dpstats.errors import DPStatsError, InvalidParameter, attempt, is_public, refuse, show
 from dpstats.inference.reports import Records, Reported
 from dpstats.inference.results import Summary
-from dpstats.privacy.composition import common_neighbors
 from dpstats.privacy.events import Event, Gaussian, as_event
-from dpstats.privacy.guarantee import Neighbors, PrivacyGuarantee
+from dpstats.privacy.guarantee import Neighbors, PrivacyGuarantee, common_neighbors
 from dpstats.privacy.stages import Added, AnyStage, Coins, Comparisons, JointStage, Selection, Shuffle, Stage
 from dpstats.privacy.totals import certifies, compose, covers, gaussian_total
 

@@ -18,8 +18,6 @@ from scipy.fft import irfft, next_fast_len, rfft
 from dpstats.data.parameters import check_real
 from dpstats.errors import InvalidParameter, refuse
 from dpstats.privacy.composition import (
-    common_neighbors,
-    common_unit,
     copies_delta,
     heterogeneous_composition,
     log_binomial,
@@ -27,7 +25,7 @@ from dpstats.privacy.composition import (
 )
 from dpstats.privacy.events import Approximate, DiscreteLaplace, Event, Gaussian, Pure, as_event, lattice_slack
 from dpstats.privacy.gaussian import LARGEST_LATTICE_SHARE, epsilon_of_mu, gaussian_profile, zcdp_epsilon
-from dpstats.privacy.guarantee import PrivacyGuarantee, down, root_up, sum_up, up
+from dpstats.privacy.guarantee import PrivacyGuarantee, common_neighbors, common_unit, down, root_up, sum_up, up
 
 Convolve = Callable[[NDArray[np.float64], NDArray[np.float64]], NDArray[np.float64]]
 

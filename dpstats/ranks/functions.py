@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from dpstats.data.columns import check_indexes
+from dpstats.data.opening import check_indexes
 from dpstats.data.rows import column_of
 from dpstats.errors import refuse, refuse_data
 from dpstats.privacy.budget import PrivacyBudget

@@ -30,7 +30,7 @@ from dpstats.lattice.products import (
     weighted,
 )
 from dpstats.lattice.rounding import squared_norms
-from dpstats.means.ratio import check_bounds
+from dpstats.means.moments import check_bounds
 from dpstats.regression.passes import Bins, Floats, Passes, apply_columns, choose_passes
 
 # The design: public facts, known before any row is read

@@ -25,7 +25,7 @@ from dpstats.errors import refuse, refuse_data, state_charges
 from dpstats.lattice import check_finite_rows
 from dpstats.lattice.base import FREE_SQUARES, FREE_SQUARES_L1, box_movement, free_weight
 from dpstats.lattice.products import Sums
-from dpstats.means.ratio import check_bounds
+from dpstats.means.moments import check_bounds
 from dpstats.privacy.guarantee import PrivacyGuarantee
 from dpstats.privacy.plan import ReleasePlan
 from dpstats.privacy.stages import Block as StageBlock

@@ -29,7 +29,7 @@ from dpstats.data.values import quiet
 from dpstats.errors import InvalidData, InvalidParameter, is_public, refuse, refuse_data, show, state_charges
 from dpstats.inference.reports import Background, Records, Reported, told_parameters, told_value
 from dpstats.inference.results import ConfidenceInterval, Summary, about_missing, observed_rows, with_missing
-from dpstats.privacy.budget import PrivacyBudget, check_budget
+from dpstats.privacy.budget import PrivacyBudget, add_request, check_budget
 from dpstats.privacy.guarantee import PrivacyGuarantee
 from dpstats.privacy.ledger import carry
 from dpstats.privacy.plan import Counted, ReleasePlan
@@ -47,7 +47,6 @@ from dpstats.release.additive import (
     usable_rows,
 )
 from dpstats.release.noise import noise_source
-from dpstats.release.once import add_request
 from dpstats.release.receipts import Receipt, make_receipt, write_methods
 from dpstats.release.session import Released, Session
 from dpstats.release.witness import order_rows, session_of

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import base64
 import contextlib
-import inspect
 import json
 import logging
 import time
@@ -22,15 +21,14 @@ from typing import Any, NamedTuple, NoReturn, Self, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from dpstats.errors import ChargedError, DPStatsError, refuse, running_accounts
-from dpstats.privacy.budget import PrivacyBudget
+from dpstats.errors import ChargedError, DPStatsError, running_accounts
+from dpstats.privacy.budget import PrivacyBudget, refuse_key
 from dpstats.privacy.kept_answers import (
     ANSWERED,
     CHARGED,
     FAILED,
     AlreadyCharged,
     Kept,
-    fingerprint,
     may_run,
     moment,
     place_of_owner,
@@ -47,30 +45,6 @@ WAIT_SECONDS = 60.0
 """How long a release waits for the answer of another process with the same key."""
 _PAUSE = 0.1
 _SILENT_SECONDS = 1.0
-
-
-# Requests
-
-
-_NO_REQUEST = ("budget", "random_state", "n_jobs", "verbose", "self")
-
-
-def describe_request(asking: Any, **facts: Any) -> dict[str, str]:
-    """Return the request of an estimator or a mechanism: its class, its parameters and further public facts."""
-    found = {"estimator": fingerprint(type(asking).__qualname__)}
-    for name in inspect.signature(type(asking).__init__).parameters:
-        if name not in _NO_REQUEST:
-            value = getattr(asking, name, getattr(asking, f"_{name}", None))
-            found[name] = fingerprint(value)
-    return found | {name: fingerprint(value) for name, value in facts.items()}
-
-
-def add_request(budget: PrivacyBudget | None, asking: Any, **facts: Any) -> PrivacyBudget | None:
-    """Return a budget for the request of an estimator, and refuse another one than its key was charged for."""
-    # A budget in memory without a key compares nothing.
-    if budget is None or (budget.key is None and budget.ledger is None):
-        return budget
-    return budget.for_request(describe_request(asking, **facts))
 
 
 # Sessions
@@ -100,17 +74,6 @@ class _KeptStream(Stream):
         above = super().ask(steps, answer)
         self._answers.append(None if above is None else tuple(above))
         return above
-
-
-def refuse_key(budget: PrivacyBudget | None) -> None:
-    """Refuse a budget with a key for answers to questions that come later: they have no last one to keep."""
-    if budget is not None and budget.key is not None:
-        raise refuse(
-            "budget",
-            got="one with a key",
-            allowed="a budget without a key for a stream",
-            remedy="A stream answers one question after another, and cannot be asked again. Leave out once().",
-        )
 
 
 class OnceSession(Session):

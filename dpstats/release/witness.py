@@ -19,14 +19,14 @@ from numpy.typing import NDArray
 
 from dpstats.data.parameters import check_choice, check_real, unit_of
 from dpstats.errors import DPStatsError, attempt, refuse
-from dpstats.privacy.budget import PrivacyBudget, check_budget
+from dpstats.privacy.budget import PrivacyBudget, add_request, check_budget
 from dpstats.privacy.events import Event
 from dpstats.privacy.guarantee import Neighbors, PrivacyGuarantee
 from dpstats.privacy.plan import Plan
 from dpstats.privacy.stages import KINDS, AnyStage, Comparisons, Shuffle
 from dpstats.release.groups import Nested, Windows
 from dpstats.release.noise import Noise, SimulatedNoise, StandIn, noise_source
-from dpstats.release.once import OnceSession, StoredSession, add_request
+from dpstats.release.once import OnceSession, StoredSession
 from dpstats.release.session import Part, Released, Session
 from dpstats.release.streams import Above, NumberStream, Stream
 

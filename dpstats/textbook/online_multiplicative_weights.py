@@ -22,6 +22,7 @@ from dpstats.data.rows import Rows
 from dpstats.errors import DPStatsError, Exhausted, InvalidParameter, refuse
 from dpstats.inference.reports import SIMULATED, Records
 from dpstats.inference.results import Summary
+from dpstats.privacy.budget import refuse_key
 from dpstats.privacy.events import Event, Gaussian, Pure
 from dpstats.privacy.gaussian import zcdp_rho
 from dpstats.privacy.guarantee import PrivacyGuarantee
@@ -33,7 +34,6 @@ from dpstats.queries.linear import FRACTION_BITS, ROW, Numbers, hypothesis_steps
 from dpstats.queries.mwem import LESS
 from dpstats.release.estimator import parameters
 from dpstats.release.noise import check_scale
-from dpstats.release.once import refuse_key
 from dpstats.release.session import Released, Session
 from dpstats.release.streams import Stream
 from dpstats.textbook.error_bounds import VACUOUS, VACUOUS_NOTE, multiplicative_weights_updates, online_bound

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from dpstats.errors import InvalidParameter
-from dpstats.means.ratio import Region, check_bounds
+from dpstats.means.moments import Region, check_bounds
 
 
 def test_a_pair_and_a_clip_are_the_same_region():

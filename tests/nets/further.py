@@ -73,7 +73,7 @@ def play_bounds() -> Scene:
             not inspect.isfunction(bound)
             or bound.__module__ != bounds.__name__
             or not name.endswith(("_bound", "_updates", "log_trivial_net"))
-            or name.endswith("_lower_bound")
+            or name.endswith(("_lower_bound", "_upper_bound"))
             or name.startswith("_")
         ):
             continue

@@ -14,7 +14,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dpstats.data.columns import check_indexes, frame_of, in_memory, series_of
+from dpstats.data.columns import frame_of, in_memory, series_of
+from dpstats.data.opening import check_indexes
 from dpstats.data.parameters import check_integer, check_real, column_names
 from dpstats.data.rows import NO_CODES, MissingCodes, column_of, refuse_undeclared
 from dpstats.data.schema import Categories

@@ -13,8 +13,7 @@ import numpy as np
 from dpstats.lattice import Moments
 from dpstats.lattice.base import FREE_SQUARES, FREE_SQUARES_BALL
 from dpstats.means import ClippedMean
-from dpstats.means.moments import MEAN, OUTSIDE, SQUARES, TOGETHER
-from dpstats.means.ratio import Region
+from dpstats.means.moments import MEAN, OUTSIDE, SQUARES, TOGETHER, Region
 from dpstats.privacy import Block, JointStage
 from registry.entry import Entry, PlantedBug, Understated, core, exact_integers, fitted, having, less_noise
 
