@@ -31,7 +31,6 @@ def test_power_in_both_directions(swap: bool) -> None:
     pair = (1.0, 0.0) if swap else (0.0, 1.0)
     result = audit(laplace, *pair, epsilon=0.8, n_trials=50_000, batched=True, random_state=1)
     assert result.violated and 0.85 < result.epsilon_lower <= 1.0
-    assert "proved at least" in str(result)
 
 
 def test_a_wrong_spread_is_found_in_the_tails() -> None:
