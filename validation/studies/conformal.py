@@ -9,11 +9,10 @@ rank" has the same choice at the rank without privacy.
 
 from __future__ import annotations
 
-import argparse
 import math
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -22,6 +21,7 @@ import numpy as np
 import pandas as pd
 from scipy import stats
 from sklearn.linear_model import LinearRegression, LogisticRegression
+from study_page import write_page
 
 import dpstats
 from dpstats.conformal import PrivateConformalClassifier, PrivateConformalRegressor
@@ -255,17 +255,5 @@ def report(count: int, seed: int) -> str:
     return "\n".join(lines)
 
 
-def main(arguments: Sequence[str] | None = None) -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--replications", type=int, default=300)
-    parser.add_argument("--seed", type=int, default=2026)
-    parser.add_argument("--no-write", action="store_true")
-    options = parser.parse_args(arguments)
-    page = report(options.replications, options.seed)
-    print(page)
-    if not options.no_write:
-        RESULTS.write_text(page, encoding="utf-8")
-
-
 if __name__ == "__main__":
-    main()
+    write_page(report, RESULTS, replications=300, seed=2026)

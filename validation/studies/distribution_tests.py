@@ -9,7 +9,6 @@ are left out. A detectable shift is the one that a test finds with probability .
 
 from __future__ import annotations
 
-import argparse
 import itertools
 import time
 from functools import cache
@@ -19,6 +18,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from scipy import stats
+from study_page import write_page
 
 import dpstats
 from dpstats.ranks import GoodnessOfFitTest, KolmogorovSmirnovTest
@@ -182,21 +182,5 @@ def as_markdown(replications: int, seed: int, command: str) -> str:
     return "\n".join(lines) + "\n"
 
 
-def main() -> None:
-    """Run the study."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--replications", type=int, default=400)
-    parser.add_argument("--seed", type=int, default=2026)
-    parser.add_argument("--no-write", action="store_true")
-    options = parser.parse_args()
-    command = (
-        f"python validation/studies/distribution_tests.py --replications {options.replications} --seed {options.seed}"
-    )
-    report = as_markdown(options.replications, options.seed, command)
-    print(report)
-    if not options.no_write:
-        RESULTS.write_text(report, encoding="utf-8")
-
-
 if __name__ == "__main__":
-    main()
+    write_page(as_markdown, RESULTS, replications=400, seed=2026)

@@ -9,7 +9,6 @@ whose summary warns of few rows.
 
 from __future__ import annotations
 
-import argparse
 import sys
 import time
 from collections.abc import Sequence
@@ -18,6 +17,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from scipy import stats
+from study_page import write_page
 
 import dpstats
 from dpstats.groups import GroupQuantiles
@@ -106,17 +106,5 @@ def report(count: int, seed: int, laws: Sequence[str] = tuple(LAWS)) -> str:
     return "\n".join([*lines, ""])
 
 
-def main(arguments: Sequence[str] | None = None) -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--replications", type=int, default=1000)
-    parser.add_argument("--seed", type=int, default=2026)
-    parser.add_argument("--no-write", action="store_true")
-    options = parser.parse_args(arguments)
-    page = report(options.replications, options.seed)
-    print(page)
-    if not options.no_write:
-        RESULTS.write_text(page, encoding="utf-8")
-
-
 if __name__ == "__main__":
-    main()
+    write_page(report, RESULTS, replications=1000, seed=2026)

@@ -10,7 +10,6 @@ same weights and without privacy, with robust (HC0) standard errors.
 
 from __future__ import annotations
 
-import argparse
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -19,6 +18,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from study_page import write_cells
 
 from dpstats.regression import PrivateCountRegression, PrivateGammaRegression
 
@@ -306,22 +306,5 @@ def as_markdown(lines: list[list[str]], replications: int, seed: int) -> str:
     return head + "\n".join(table) + "\n"
 
 
-def main(arguments: list[str] | None = None) -> int:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--replications", type=int, default=60)
-    parser.add_argument("--seed", type=int, default=2026)
-    parser.add_argument("--only", default="", help="text in the name of a cell")
-    parser.add_argument("--no-write", action="store_true")
-    asked = parser.parse_args(arguments)
-    lines = []
-    for cell in CELLS:
-        if asked.only in cell.name:
-            lines.append(measured(cell, asked.replications, asked.seed))
-            print(" | ".join(lines[-1]), flush=True)
-    if not (asked.no_write or asked.only):
-        RESULTS.write_text(as_markdown(lines, asked.replications, asked.seed), encoding="utf-8")
-    return 0
-
-
 if __name__ == "__main__":
-    raise SystemExit(main())
+    write_cells(CELLS, measured, as_markdown, RESULTS, replications=60, seed=2026)

@@ -9,7 +9,6 @@ Subsample-and-aggregate is `PrivateStatistic` with the fit of a block as its sta
 
 from __future__ import annotations
 
-import argparse
 import sys
 import time
 import warnings
@@ -20,6 +19,7 @@ from typing import Any
 import numpy as np
 import statsmodels.api as sm
 from log_linear import NB, Cell, Floats, likelihood
+from study_page import write_cells
 
 from dpstats.errors import InvalidParameter
 from dpstats.privacy import gaussian_sigma
@@ -194,22 +194,5 @@ def as_markdown(lines: list[list[str]], replications: int, seed: int) -> str:
     return head + "\n".join(table) + "\n"
 
 
-def main(arguments: list[str] | None = None) -> int:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--replications", type=int, default=50)
-    parser.add_argument("--seed", type=int, default=2026)
-    parser.add_argument("--only", default="", help="text in the name of a cell")
-    parser.add_argument("--no-write", action="store_true")
-    asked = parser.parse_args(arguments)
-    lines = []
-    for cell in CELLS:
-        if asked.only in cell.name:
-            lines.append(measured(cell, asked.replications, asked.seed))
-            print(" | ".join(lines[-1]), flush=True)
-    if not (asked.no_write or asked.only):
-        RESULTS.write_text(as_markdown(lines, asked.replications, asked.seed), encoding="utf-8")
-    return 0
-
-
 if __name__ == "__main__":
-    raise SystemExit(main())
+    write_cells(CELLS, measured, as_markdown, RESULTS, replications=50, seed=2026)

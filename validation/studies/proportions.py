@@ -9,7 +9,6 @@ and Slavkovic (2018) print for the powers.
 
 from __future__ import annotations
 
-import argparse
 import math
 import time
 from pathlib import Path
@@ -17,6 +16,7 @@ from pathlib import Path
 import numpy as np
 from scipy.optimize import brentq
 from scipy.stats import beta, binom
+from study_page import write_page
 
 import dpstats
 from dpstats.inference.noisy_counts import CountNoise, at_least, at_most, limits
@@ -114,18 +114,5 @@ def as_markdown(replications: int, command: str) -> str:
     return "\n".join([*lines, ""])
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--replications", type=int, default=1000)
-    parser.add_argument("--no-write", action="store_true")
-    options = parser.parse_args()
-    text = as_markdown(
-        options.replications, f"python validation/studies/proportions.py --replications {options.replications}"
-    )
-    print(text)
-    if not options.no_write:
-        RESULTS.write_text(text, encoding="utf-8")
-
-
 if __name__ == "__main__":
-    main()
+    write_page(as_markdown, RESULTS, replications=1000)

@@ -9,7 +9,6 @@ private sizes p-values are the largest over sizes, so that levels at other share
 
 from __future__ import annotations
 
-import argparse
 import itertools
 import time
 from collections.abc import Callable
@@ -19,6 +18,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from scipy import stats
+from study_page import write_page
 
 import dpstats
 from dpstats.ranks import KruskalWallisTest, MannWhitneyTest, SignedRankTest
@@ -196,18 +196,5 @@ def as_markdown(replications: int, seed: int, command: str) -> str:
     return "\n".join([*lines, ""])
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--replications", type=int, default=1000)
-    parser.add_argument("--seed", type=int, default=2026)
-    parser.add_argument("--no-write", action="store_true")
-    options = parser.parse_args()
-    asked = f"--replications {options.replications} --seed {options.seed}"
-    text = as_markdown(options.replications, options.seed, f"python validation/studies/ranks.py {asked}")
-    print(text)
-    if not options.no_write:
-        RESULTS.write_text(text, encoding="utf-8")
-
-
 if __name__ == "__main__":
-    main()
+    write_page(as_markdown, RESULTS, replications=1000, seed=2026)

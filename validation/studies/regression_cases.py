@@ -9,7 +9,6 @@ not identified. Coverage is counted over all fits, and over those that are not n
 
 from __future__ import annotations
 
-import argparse
 import time
 import warnings
 import zlib
@@ -23,6 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 from regression_designs import most_likely
 from scipy.special import expit
+from study_page import write_cells
 
 from dpstats.regression import PrivateLinearRegression, PrivateLogisticRegression
 
@@ -324,22 +324,7 @@ def as_markdown(lines: list[list[str]], replications: int, seed: int) -> str:
     return head + "\n".join(table) + "\n"
 
 
-def main(arguments: list[str] | None = None) -> int:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--replications", type=int, default=100)
-    parser.add_argument("--seed", type=int, default=2026)
-    parser.add_argument("--only", default="", help="text in the part or the name of a case")
-    parser.add_argument("--no-write", action="store_true")
-    asked = parser.parse_args(arguments)
-    lines = []
-    for case in CASES:
-        if asked.only in f"{case.part} {case.name}":
-            lines.append(measured(case, asked.replications, asked.seed))
-            print(" | ".join(lines[-1]), flush=True)
-    if not (asked.no_write or asked.only):
-        RESULTS.write_text(as_markdown(lines, asked.replications, asked.seed), encoding="utf-8")
-    return 0
-
-
 if __name__ == "__main__":
-    raise SystemExit(main())
+    write_cells(
+        CASES, measured, as_markdown, RESULTS, name=lambda case: f"{case.part} {case.name}", replications=100, seed=2026
+    )

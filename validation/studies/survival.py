@@ -9,7 +9,6 @@ a cell costs the same for every number of rows. Times of log-rank tests are draw
 
 from __future__ import annotations
 
-import argparse
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
@@ -20,6 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import brentq
 from scipy.stats import norm
+from study_page import write_page
 
 import dpstats
 from dpstats.survival import LogRankTest, PrivateSurvival
@@ -643,20 +643,5 @@ def as_markdown(replications: int, tests: int, seed: int, command: str) -> str:
     return "\n".join([*lines, ""])
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--replications", type=int, default=1000)
-    parser.add_argument("--tests", type=int, default=8000)
-    parser.add_argument("--seed", type=int, default=2026)
-    parser.add_argument("--no-write", action="store_true")
-    options = parser.parse_args()
-    asked = f"--replications {options.replications} --tests {options.tests} --seed {options.seed}"
-    command = f"python validation/studies/survival.py {asked}"
-    text = as_markdown(options.replications, options.tests, options.seed, command)
-    print(text)
-    if not options.no_write:
-        RESULTS.write_text(text, encoding="utf-8")
-
-
 if __name__ == "__main__":
-    main()
+    write_page(as_markdown, RESULTS, replications=1000, tests=8000, seed=2026)

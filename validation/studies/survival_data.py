@@ -8,7 +8,6 @@ Needs lifelines, which dpstats does not: ``pip install lifelines``.
 
 from __future__ import annotations
 
-import argparse
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -17,6 +16,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+from study_page import write_page
 
 import dpstats
 from dpstats.survival import LogRankTest, PrivateSurvival
@@ -202,16 +202,5 @@ def as_markdown(fits: int, command: str) -> str:
     return "\n".join([*lines, ""])
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--fits", type=int, default=200)
-    parser.add_argument("--no-write", action="store_true")
-    options = parser.parse_args()
-    text = as_markdown(options.fits, f"python validation/studies/survival_data.py --fits {options.fits}")
-    print(text)
-    if not options.no_write:
-        RESULTS.write_text(text, encoding="utf-8")
-
-
 if __name__ == "__main__":
-    main()
+    write_page(as_markdown, RESULTS, fits=200)

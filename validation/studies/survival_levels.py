@@ -9,7 +9,6 @@ each bin, so that a cell costs the same for every number of rows.
 
 from __future__ import annotations
 
-import argparse
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -18,6 +17,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from study_page import write_page
 
 import dpstats
 from dpstats.survival import LogRankTest, PrivateSurvival
@@ -289,20 +289,5 @@ def as_markdown(cells: int, datasets: int, seed: int, command: str) -> str:
     return "\n".join([*lines, ""])
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--cells", type=int, default=150)
-    parser.add_argument("--datasets", type=int, default=1000)
-    parser.add_argument("--seed", type=int, default=2026)
-    parser.add_argument("--no-write", action="store_true")
-    options = parser.parse_args()
-    asked = f"--cells {options.cells} --datasets {options.datasets} --seed {options.seed}"
-    command = f"python validation/studies/survival_levels.py {asked}"
-    text = as_markdown(options.cells, options.datasets, options.seed, command)
-    print(text)
-    if not options.no_write:
-        RESULTS.write_text(text, encoding="utf-8")
-
-
 if __name__ == "__main__":
-    main()
+    write_page(as_markdown, RESULTS, cells=150, datasets=1000, seed=2026)

@@ -8,13 +8,13 @@ Five curves times three kinds of censoring times 4, 12 and 30 bins. Hazard ratio
 
 from __future__ import annotations
 
-import argparse
 import time
 from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
+from study_page import write_page
 from survival_levels import Cell, Curve, Datasets, bathtub
 
 import dpstats
@@ -306,21 +306,5 @@ def as_markdown(curves: int, tests: int, ratios: int, seed: int, command: str) -
     return "\n".join([*lines, ""])
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--curves", type=int, default=300)
-    parser.add_argument("--tests", type=int, default=1000)
-    parser.add_argument("--ratios", type=int, default=400)
-    parser.add_argument("--seed", type=int, default=2026)
-    parser.add_argument("--no-write", action="store_true")
-    options = parser.parse_args()
-    sizes = f"--curves {options.curves} --tests {options.tests} --ratios {options.ratios}"
-    command = f"python validation/studies/survival_shapes.py {sizes} --seed {options.seed}"
-    text = as_markdown(options.curves, options.tests, options.ratios, options.seed, command)
-    print(text)
-    if not options.no_write:
-        RESULTS.write_text(text, encoding="utf-8")
-
-
 if __name__ == "__main__":
-    main()
+    write_page(as_markdown, RESULTS, curves=300, tests=1000, ratios=400, seed=2026)
