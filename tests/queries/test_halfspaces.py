@@ -9,7 +9,7 @@ import pytest
 
 from dpstats.errors import InvalidParameter
 from dpstats.queries import LinearQueries
-from dpstats.queries import query_families as halfspaces
+from dpstats.queries import linear as halfspaces
 from tests.queries.families import check_family
 
 
