@@ -48,14 +48,14 @@ CASES: dict[str, Callable[[], Any]] = {
     "identity.row_distance_statistic._ROWS_AT_ONCE": lambda: (
         RowDistanceTest(null="product", mean=[0.1, -0.3, 0.5], **FAST).fit(np.sign(X)).statistic_
     ),
-    "textbook.updates._BLOCK": learned,
+    "textbook.histogram_release._BLOCK": learned,
     "textbook.net_mechanism._BLOCK": lambda: (
         NetMechanism(queries=QUERIES, accuracy=0.4, epsilon=2.0, **SEED).fit(COUNTS).synthetic_
     ),
     "queries.workload._BLOCK": lambda: importlib.import_module("dpstats.queries.workload").squared_column_distance(
         LinearQueries.from_matrix(QUERIES.astype(float))
     ),
-    "queries.query_families._BLOCK": lambda: LinearQueries.halfspaces(X[:, :2], 30, random_state=0).answers(
+    "queries.linear._BLOCK": lambda: LinearQueries.halfspaces(X[:, :2], 30, random_state=0).answers(
         np.arange(70)
     ),
     "ranks.statistics._BLOCK": lambda: SignedRankTest(**SEED).fit(X[:, 0]).pvalue_,
