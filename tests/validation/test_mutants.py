@@ -101,7 +101,7 @@ def test_outcomes_on_the_page_and_in_the_journal(tmp_path: Path) -> None:
     assert "3 mutants, 2 of them tried: 1 killed, 1 not." in page
     assert "| validity | killed by `tests/test_tiny.py::test_total` |" in page
     assert "SURVIVED: tests pass; nobody &#124; asks |" in page and "| not tried yet |" in page
-    assert "| validity | 2 | 1 |" in page and "`lists/sixth.toml`" in page
+    assert "| validity | 2 | 1 |" in page and "`sixth`" in page
     assert run.read_killers(page) == {"minus": "tests/test_tiny.py::test_total"}
     assert run.read_journal(tmp_path / "none") == {}
 
