@@ -346,3 +346,10 @@ class FoundCounts(ErrorDistribution):
         above = np.clip(mass(at, self.threshold) / all_of_it, _LEAST_TAIL, 1.0)
         below = np.clip(mass(least, at) / all_of_it, _LEAST_TAIL, 1.0)
         return np.asarray(np.where(above <= below, -ndtri(above), ndtri(below)))
+
+
+def uniform(signs: NDArray[np.int64]) -> NDArray[np.float64]:
+    """Return uniform numbers in the open interval (-1/2, 1/2), computed from coin flips of shape (..., bits)."""
+    bits = (np.asarray(signs) + 1) // 2
+    width = bits.shape[-1]
+    return np.asarray(bits @ 2.0 ** -np.arange(1, width + 1) + 2.0 ** -(width + 1) - 0.5)

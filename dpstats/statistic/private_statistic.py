@@ -23,6 +23,7 @@ from dpstats.data.schema import Column, Schema
 from dpstats.errors import attempt, refuse, refuse_data, show
 from dpstats.inference.error_distributions import BONFERRONI
 from dpstats.inference.estimates import Estimates, HasEstimates
+from dpstats.inference.noisy_counts import uniform
 from dpstats.inference.reports import Printed, Records
 from dpstats.inference.results import Summary, about_missing, with_missing
 from dpstats.privacy.budget import PrivacyBudget
@@ -45,7 +46,6 @@ from dpstats.statistic.isolation import (
 from dpstats.statistic.plan import (
     ABSOLUTE,
     DITHER,
-    DITHER_BITS,
     FAILURES,
     ORDER,
     SIGNED,
@@ -310,7 +310,7 @@ class PrivateStatistic(HasEstimates, PrivateEstimator[StatisticPlan]):
         values = self._values(private, order, plan)
         if self.resolution is not None:
             coins = session.coins(DITHER)
-            values = values + self.resolution * _uniform(coins).reshape(values.shape)
+            values = values + self.resolution * uniform(coins[..., ::-1]).reshape(values.shape)
         boxes, p = self._boxes(), plan.n_outputs
         found = []
         for j in range(p):
@@ -538,12 +538,6 @@ class _Lost:
 
     def __init__(self, name: str) -> None:
         self.name = name
-
-
-def _uniform(coins: NDArray[np.int64]) -> NDArray[np.float64]:
-    """Return uniform numbers between -1/2 and 1/2 from the signs of each row."""
-    bits = (coins + 1) // 2
-    return (bits @ (1 << np.arange(DITHER_BITS)) + 0.5) / (1 << DITHER_BITS) - 0.5
 
 
 def _one(values: NDArray[Any]) -> Any:

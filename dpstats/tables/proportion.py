@@ -21,7 +21,7 @@ from dpstats.data.schema import Categories, Schema
 from dpstats.errors import refuse, refuse_data
 from dpstats.inference.estimates import Estimates, HasEstimates
 from dpstats.inference.figures import ESTIMATE, REFERENCE, new_figure
-from dpstats.inference.noisy_counts import CountNoise
+from dpstats.inference.noisy_counts import CountNoise, uniform
 from dpstats.inference.reports import picture_of
 from dpstats.inference.results import about_missing, few_observed, observed_rows, with_missing
 from dpstats.mechanisms.histogram import count_stage, count_steps
@@ -300,13 +300,6 @@ class PrivateProportion(HasEstimates, PrivateEstimator[ProportionPlan]):
 def _excludes_all(errors: ShareErrors) -> bool:
     """Return whether an interval is one point: it holds an estimate strictly within [0, 1]."""
     return errors.estimate[()] in (0.0, 1.0) and bool(np.equal(*errors.limits(_TAIL)))
-
-
-def uniform(signs: NDArray[np.int64]) -> NDArray[np.float64]:
-    """Return uniform numbers in the open interval (-1/2, 1/2), computed from coin flips of shape (..., bits)."""
-    bits = (np.asarray(signs) + 1) // 2
-    width = bits.shape[-1]
-    return np.asarray(bits @ 2.0 ** -np.arange(1, width + 1) + 2.0 ** -(width + 1) - 0.5)
 
 
 def plot_proportion(estimator: PrivateProportion, *, confidence_level: float = 0.95) -> Figure:

@@ -55,9 +55,7 @@ CASES: dict[str, Callable[[], Any]] = {
     "queries.workload._BLOCK": lambda: importlib.import_module("dpstats.queries.workload").squared_column_distance(
         LinearQueries.from_matrix(QUERIES.astype(float))
     ),
-    "queries.linear._BLOCK": lambda: LinearQueries.halfspaces(X[:, :2], 30, random_state=0).answers(
-        np.arange(70)
-    ),
+    "queries.linear._BLOCK": lambda: LinearQueries.halfspaces(X[:, :2], 30, random_state=0).answers(np.arange(70)),
     "ranks.statistics._BLOCK": lambda: SignedRankTest(**SEED).fit(X[:, 0]).pvalue_,
     "survival.null_distribution._ROWS": lambda: (
         LogRankTest(horizon=10.0, groups=[0, 1, 2], epsilon=1.0, **SEED)

@@ -13,11 +13,11 @@ from scipy.optimize import brentq
 from scipy.stats import binomtest
 
 from dpstats.errors import BudgetExceeded, InvalidData, InvalidParameter
-from dpstats.inference.noisy_counts import CountNoise, at_least, at_most
+from dpstats.inference.noisy_counts import CountNoise, at_least, at_most, uniform
 from dpstats.privacy import PrivacyBudget
 from dpstats.release.session import Session
 from dpstats.tables import PrivateProportion
-from dpstats.tables.proportion import COUNT, UNIFORM, uniform
+from dpstats.tables.proportion import COUNT, UNIFORM
 
 ANSWERS = [1] * 130 + [0] * 70
 

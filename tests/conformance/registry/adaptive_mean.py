@@ -13,7 +13,7 @@ from dpstats.data.rows import Table
 from dpstats.means import AdaptiveMean
 from dpstats.means.adaptive_estimate import OUTSIDE, SQUARED_NORMS, SUMS
 from dpstats.privacy import JointStage
-from registry.entry import Dataset, Entry, PlantedBug, core, fitted, having, less_noise, quieter
+from registry.entry import Dataset, Entry, PlantedBug, core, fitted, having, quieter, with_less_noise
 
 FAR = 1e4
 
@@ -45,11 +45,7 @@ def _pairs(d: int) -> Callable[[], Iterator[tuple[np.ndarray, np.ndarray]]]:
     return pairs
 
 
-class HalfNoise(AdaptiveMean):
-    """Planted bug: half the noise that the guarantee needs."""
-
-    def plan(self, n_samples: int, n_features: int) -> Any:
-        return less_noise(super().plan(n_samples, n_features))
+HalfNoise = with_less_noise(AdaptiveMean)
 
 
 class EveryStageInFull(AdaptiveMean):

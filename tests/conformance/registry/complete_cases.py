@@ -10,18 +10,14 @@ import numpy as np
 from dpstats.means import CompleteCases
 from dpstats.means.estimator import ROWS
 from dpstats.mechanisms.histogram import count_steps
-from registry.entry import Entry, PlantedBug, Traits, Understated, core, exact_integers, fitted, having, less_noise
+from registry.entry import Entry, PlantedBug, Traits, Understated, core, exact_integers, fitted, having, with_less_noise
 
 PRESENT = np.array([[0.0, 1.0], [2.0, 3.0], [4.0, 5.0]])
 GONE = np.array([[0.0, np.nan], [2.0, 3.0], [4.0, 5.0]])
 ENTIRE = np.array([[np.nan, np.nan], [2.0, 3.0], [4.0, 5.0]])
 
 
-class HalfNoise(CompleteCases):
-    """Planted bug: half the noise that the guarantee needs."""
-
-    def plan(self, n_samples: int, n_features: int) -> Any:
-        return less_noise(super().plan(n_samples, n_features))
+HalfNoise = with_less_noise(CompleteCases)
 
 
 class CountsEntries(CompleteCases):

@@ -14,7 +14,7 @@ from dpstats.conformal import PrivateConformalClassifier, PrivateConformalRegres
 from dpstats.data.opening import open_source
 from dpstats.release.estimator import _coded_schema
 from dpstats.release.session import Session
-from registry.entry import Dataset, Draw, Entry, PlantedBug, Traits, Understated, columns, having, less_noise
+from registry.entry import Dataset, Draw, Entry, PlantedBug, Traits, Understated, columns, having, with_less_noise
 
 GROUPS = (0, 1)
 Pair = tuple[Dataset, Dataset]
@@ -95,11 +95,8 @@ def public(estimator: Any) -> Any:
     return call
 
 
-class HalfNoise(PrivateConformalRegressor):
-    """Planted bug: a row moves log-probabilities apart by one step, and not by two."""
-
-    def plan(self, n_samples: int, n_features: int) -> Any:
-        return less_noise(super().plan(n_samples, n_features))
+# A row moves log-probabilities apart by one step, and not by two
+HalfNoise = with_less_noise(PrivateConformalRegressor)
 
 
 class SpreadOfTheRows(PrivateConformalRegressor):
@@ -128,11 +125,7 @@ class SizesAsTheyAre(PrivateConformalRegressor):
         return replace(plan, stages=(replace(rows, scale_steps=0.05), choice))
 
 
-class HalfNoiseOfSets(PrivateConformalClassifier):
-    """Planted bug: the same for sets."""
-
-    def plan(self, n_samples: int, n_features: int) -> Any:
-        return less_noise(super().plan(n_samples, n_features))
+HalfNoiseOfSets = with_less_noise(PrivateConformalClassifier)  # the same for sets
 
 
 ONE: dict[str, Any] = {"score_bounds": (1.0, 100.0), "training": "public", "alpha": 0.4, "n_points": 32, "epsilon": 1.0}

@@ -15,7 +15,7 @@ from dpstats.covariance.moments import ABOVE, LAPLACE_COLUMN, STAGE
 from dpstats.data.rows import Table
 from dpstats.means.ellipsoids import split_symmetric
 from dpstats.release.session import Session
-from registry.entry import Dataset, Draw, Entry, PlantedBug, Understated, exact_integers, fitted, less_noise
+from registry.entry import Dataset, Draw, Entry, PlantedBug, Understated, exact_integers, fitted, with_less_noise
 
 OPTIONS = {"bounds": (-1.0, 3.0), "epsilon": 1.0, "delta": 1e-2}
 PURE = {**OPTIONS, "epsilon": 2.0, "delta": 0.0}
@@ -77,18 +77,10 @@ def likelihood(estimator: Any, pair: Pair) -> Draw:
     return draw
 
 
-class HalfNoise(PrivateCovariance):
-    """Planted bug: half the noise that the guarantee needs."""
-
-    def plan(self, n_samples: int, n_features: int) -> Any:
-        return less_noise(super().plan(n_samples, n_features))
+HalfNoise = with_less_noise(PrivateCovariance)
 
 
-class QuarterNoise(PrivateCovariance):
-    """Planted bug: a quarter of the noise that the guarantee needs."""
-
-    def plan(self, n_samples: int, n_features: int) -> Any:
-        return less_noise(super().plan(n_samples, n_features), 0.25)
+QuarterNoise = with_less_noise(PrivateCovariance, 0.25)  # a quarter of the noise that the guarantee needs
 
 
 class OneInPlaceOfRootTwo(PrivateCovariance):

@@ -306,6 +306,16 @@ def less_noise(plan: Any, factor: float = 0.5) -> Any:
     return replace(plan, stages=tuple(quieter(stage, factor) for stage in plan.stages))
 
 
+def with_less_noise(kind: Any, factor: float = 0.5) -> Any:
+    """Return an estimator's class with a planted bug: less noise in every stage than the guarantee needs."""
+
+    class LessNoise(kind):  # type: ignore[misc]
+        def plan(self, *sizes: Any, **named: Any) -> Any:
+            return less_noise(super().plan(*sizes, **named), factor)
+
+    return LessNoise
+
+
 def quieter(stage: Any, factor: float) -> Any:
     """Return a stage with less noise, where it has any."""
     if isinstance(stage, JointStage):

@@ -19,7 +19,7 @@ from dpstats.lattice.base import box_movement
 from dpstats.means import ratio as totals
 from dpstats.privacy import Plan
 from dpstats.release.session import Session
-from registry.entry import Dataset, Draw, Entry, PlantedBug, Traits, Understated, having, less_noise
+from registry.entry import Dataset, Draw, Entry, PlantedBug, Traits, Understated, having, with_less_noise
 
 GROUPS = (0, 1, 2)
 GAUSSIAN = {"groups": GROUPS, "bounds": (-1.0, 1.0), "epsilon": 1.0, "delta": 0.1}
@@ -115,11 +115,7 @@ def pairs_of_rows(d: int) -> Callable[[], Iterator[Pair]]:
 # Planted bugs of the means of groups.
 
 
-class HalfNoise(GroupMeans):
-    """Planted bug: half the noise that the guarantee needs."""
-
-    def plan(self, n_samples: int, n_features: int) -> Any:
-        return less_noise(super().plan(n_samples, n_features))
+HalfNoise = with_less_noise(GroupMeans)
 
 
 def restated(plan: Any, sensitivity: float, **units: float) -> Any:
@@ -350,11 +346,7 @@ def pairs_of_units() -> Iterator[Pair]:
         yield with_person(*first), with_person(*second)
 
 
-class HalfUnitNoise(MeanPerRow):
-    """Planted bug: half the noise that the guarantee needs."""
-
-    def plan(self, n_samples: int, n_features: int) -> Any:
-        return less_noise(super().plan(n_samples, n_features))
+HalfUnitNoise = with_less_noise(MeanPerRow)
 
 
 class RowsNotCapped(MeanPerRow):

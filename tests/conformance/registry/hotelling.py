@@ -26,15 +26,10 @@ from registry.ellipsoids import (
     with_stages,
     with_units,
 )
-from registry.entry import Dataset, Entry, PlantedBug, Traits, fitted, having, less_noise, quieter
+from registry.entry import Dataset, Entry, PlantedBug, Traits, fitted, having, quieter, with_less_noise
 from registry.reading import fit_rows
 
-
-class HalfNoise(HotellingTest):
-    """Planted bug: half the noise that the guarantee needs."""
-
-    def plan(self, n_samples: int, n_features: int) -> Any:
-        return less_noise(super().plan(n_samples, n_features))
+HalfNoise = with_less_noise(HotellingTest)
 
 
 class EveryStageInFull(HotellingTest):
@@ -143,11 +138,7 @@ def entries() -> Iterator[Entry]:
     yield _components()
 
 
-class LessNoise(PrivatePCA):
-    """Planted bug: half the noise that the guarantee needs."""
-
-    def plan(self, n_samples: int, n_features: int) -> Any:
-        return less_noise(super().plan(n_samples, n_features))
+LessNoise = with_less_noise(PrivatePCA)
 
 
 class HeavyFourths(PrivatePCA):

@@ -19,7 +19,18 @@ from dpstats.quantiles.median import MEDIAN
 from dpstats.quantiles.quantile_plan import POINTS
 from dpstats.release.session import Part, Session
 from dpstats.sensitivity.smooth import median_reach
-from registry.entry import Dataset, Draw, Entry, PlantedBug, Understated, core, exact_integers, fitted, less_noise
+from registry.entry import (
+    Dataset,
+    Draw,
+    Entry,
+    PlantedBug,
+    Understated,
+    core,
+    exact_integers,
+    fitted,
+    less_noise,
+    with_less_noise,
+)
 
 Pair = tuple[Dataset, Dataset]
 
@@ -67,11 +78,7 @@ def with_missing(values: tuple[float, ...], sizes: tuple[int, ...]) -> Callable[
 # Points chosen together.
 
 
-class RangeOfOne(PrivateQuantile):
-    """Planted bug: a row moves log-probabilities apart by one step, and not by two."""
-
-    def plan(self, n_samples: int, n_features: int = 1) -> Any:
-        return less_noise(super().plan(n_samples, n_features))
+RangeOfOne = with_less_noise(PrivateQuantile)  # A row moves log-probabilities apart by one step, and not by two
 
 
 class RefusesTies(PrivateQuantile):
@@ -126,14 +133,10 @@ def opposite_counts(places: Any, low: Any, high: Any) -> Any:
     return np.concatenate([found[..., :half], places.size - found[..., half:]], axis=-1)
 
 
-class ScaleOfOneStep(PrivateQuantile):
-    """Planted bug: the scale of a level is 1/epsilon, as if one row moved one rank by one.
+# The scale of a level is 1/epsilon, as if one row moved one rank by one.
 
-    Ranks among all rows, charged as disjoint: tests/quantiles/test_halving.py.
-    """
-
-    def plan(self, n_samples: int, n_features: int = 1) -> Any:
-        return less_noise(super().plan(n_samples, n_features), 0.25)
+# Ranks among all rows, charged as disjoint: tests/quantiles/test_halving.py
+ScaleOfOneStep = with_less_noise(PrivateQuantile, 0.25)
 
 
 def _quantile(
@@ -425,11 +428,7 @@ def median_entries() -> Iterator[Entry]:
 # The distribution.
 
 
-class HalfNoise(PrivateDistribution):
-    """Planted bug: half the noise that the guarantee needs."""
-
-    def plan(self, n_samples: int, n_features: int = 1) -> Any:
-        return less_noise(super().plan(n_samples, n_features))
+HalfNoise = with_less_noise(PrivateDistribution)
 
 
 class OneLevel(PrivateDistribution):

@@ -21,7 +21,7 @@ from registry.entry import (
     exact_integers,
     fitted,
     having,
-    less_noise,
+    with_less_noise,
 )
 
 OPTIONS = {"epsilon": 2.0, "delta": 1e-2}
@@ -45,11 +45,7 @@ def pairs() -> Iterator[tuple[Dataset, Dataset]]:
         yield tuple(np.vstack([rng.integers(-1, 4, size=(1, 2)).astype(float), rest]) for _ in range(2))  # type: ignore[misc]
 
 
-class HalfNoise(PrivateCorrelation):
-    """Planted bug: half the noise that the guarantee needs."""
-
-    def plan(self, n_samples: int, n_features: int) -> Any:
-        return less_noise(super().plan(n_samples, n_features))
+HalfNoise = with_less_noise(PrivateCorrelation)
 
 
 class OnePair(PrivateCorrelation):

@@ -17,7 +17,7 @@ from dpstats.regression.rows import MOMENTS, SecondMoments
 from dpstats.regression.sufficient import LeastSquares
 from dpstats.release.session import Session
 from dpstats.textbook import FunctionalMechanismRegression
-from registry.entry import Dataset, Draw, Entry, PlantedBug, Understated, less_noise
+from registry.entry import Dataset, Draw, Entry, PlantedBug, Understated, less_noise, with_less_noise
 from registry.regression import plan_of, public, table
 
 BOUNDS = {"x_bounds": (-1.0, 1.0), "y_bounds": (-1.0, 1.0)}
@@ -130,18 +130,11 @@ def pairs_with_missing(d: int) -> Callable[[], Iterator[Pair]]:
 # Planted bugs, of either estimator.
 
 
-class HalfNoise(LeastSquares):
-    """Planted bug: half the noise that the guarantee needs."""
-
-    def plan(self, n_samples: int, n_features: int) -> Any:
-        return less_noise(super().plan(n_samples, n_features))
+HalfNoise = with_less_noise(LeastSquares)
 
 
-class QuarterOfTheNoise(LeastSquares):
-    """Planted bug: a quarter of the noise. A dropped row is half as far from others as these are apart."""
-
-    def plan(self, n_samples: int, n_features: int) -> Any:
-        return less_noise(super().plan(n_samples, n_features), 0.25)
+# A quarter of the noise. A dropped row is half as far from others as these are apart
+QuarterOfTheNoise = with_less_noise(LeastSquares, 0.25)
 
 
 class AddOrRemove(LeastSquares):

@@ -23,14 +23,9 @@ from registry.ellipsoids import (
     with_stages,
     with_units,
 )
-from registry.entry import Entry, PlantedBug, fitted, less_noise, quieter
+from registry.entry import Entry, PlantedBug, fitted, quieter, with_less_noise
 
-
-class HalfNoise(PrivateCorrelation):
-    """Planted bug: half the noise that the guarantee needs."""
-
-    def plan(self, n_samples: int, n_features: int) -> Any:
-        return less_noise(super().plan(n_samples, n_features))
+HalfNoise = with_less_noise(PrivateCorrelation)
 
 
 class EveryStageInFull(PrivateCorrelation):

@@ -15,7 +15,7 @@ from dpstats.lattice import BallLattice
 from dpstats.means import SparseMean, sparse_selection
 from dpstats.means.sparse_selection import LAST, SQUARES, SUPPORT, RunningMean, columns_of
 from dpstats.privacy import Stage
-from registry.entry import Dataset, Draw, Entry, PlantedBug, Traits, core, fitted, having, less_noise
+from registry.entry import Dataset, Draw, Entry, PlantedBug, Traits, core, fitted, having, less_noise, with_less_noise
 
 
 def answers(plan: Any, released: Any) -> np.ndarray:
@@ -107,11 +107,7 @@ def _entry(
     )
 
 
-class HalfNoise(SparseMean):
-    """Planted bug: half the noise, of the selection and of the release."""
-
-    def plan(self, n_samples: int, n_features: int) -> Any:
-        return less_noise(super().plan(n_samples, n_features))
+HalfNoise = with_less_noise(SparseMean)  # half the noise, of the selection and of the release
 
 
 class SelectionForFree(SparseMean):

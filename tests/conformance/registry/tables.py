@@ -9,12 +9,13 @@ from typing import Any
 
 import numpy as np
 
+from dpstats.inference.noisy_counts import uniform
 from dpstats.mechanisms.histogram import count_stage
 from dpstats.privacy import Neighbors, PrivacyGuarantee
 from dpstats.release.session import Session
 from dpstats.tables import ContingencyTable, PrivateProportion
 from dpstats.tables.contingency import CELLS
-from dpstats.tables.proportion import COUNT, UNIFORM, uniform
+from dpstats.tables.proportion import COUNT, UNIFORM
 from registry.entry import (
     Dataset,
     Draw,
@@ -25,7 +26,7 @@ from registry.entry import (
     exact_integers,
     fitted,
     having,
-    less_noise,
+    with_less_noise,
 )
 
 GAUSSIAN = {"epsilon": 1.0, "delta": 0.1}
@@ -56,11 +57,7 @@ def statistic(plan: Any, released: Any) -> np.ndarray:
     return np.asarray(released[COUNT][:, 0] + more)[:, None]
 
 
-class HalfNoise(PrivateProportion):
-    """Planted bug: half the noise."""
-
-    def plan(self, n_samples: int, n_features: int = 1) -> Any:
-        return less_noise(super().plan(n_samples, n_features))
+HalfNoise = with_less_noise(PrivateProportion)
 
 
 def one_uniform_for_both(data: Dataset, rng: np.random.Generator, size: int) -> np.ndarray:
@@ -134,11 +131,7 @@ OUTSIDE = (-1, 0)  # as codes have an entry at no level
 PAIR = rows((0, 0), (1, 1), (1, 2), (1, 2)), rows((0, 1), (1, 1), (1, 2), (1, 2))
 
 
-class TableHalfNoise(ContingencyTable):
-    """Planted bug: half the noise."""
-
-    def plan(self, n_samples: int, n_features: int | None = None) -> Any:
-        return less_noise(super().plan(n_samples, n_features))
+TableHalfNoise = with_less_noise(ContingencyTable)
 
 
 class AddOrRemove(ContingencyTable):

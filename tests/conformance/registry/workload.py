@@ -30,6 +30,7 @@ from registry.entry import (
     fitted,
     having,
     less_noise,
+    with_less_noise,
 )
 from registry.tables import pairs_of, rows
 
@@ -62,11 +63,7 @@ def likelihood(plan: Plan, pair: tuple[Dataset, Dataset], estimator: Any) -> Cal
     return view
 
 
-class Quieter(WorkloadAnswers):
-    """Planted bug: half the noise."""
-
-    def plan(self, n_samples: int, n_features: int | None = None) -> Any:
-        return less_noise(super().plan(n_samples, n_features))
+Quieter = with_less_noise(WorkloadAnswers)
 
 
 class OfShares(WorkloadAnswers):
@@ -242,11 +239,7 @@ def other_queries() -> Iterator[Entry]:
 MWEM = {"domain": SHAPE, "workload": 1, "rounds": 2, "epsilon": 3.0, "delta": 1e-2}
 
 
-class QuieterRounds(MarginalMWEM):
-    """Planted bug: a quarter of the noise."""
-
-    def plan(self, n_samples: int, n_features: int | None = None) -> Any:
-        return less_noise(super().plan(n_samples, n_features), 0.25)
+QuieterRounds = with_less_noise(MarginalMWEM, 0.25)  # a quarter of the noise
 
 
 def added_row(plan: Any) -> Any:
