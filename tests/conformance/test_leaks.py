@@ -30,6 +30,7 @@ from dpstats.means import ClippedMean, SparseMean
 from dpstats.privacy import PrivacyBudget
 from dpstats.release.additive import has_private_size
 from dpstats.release.noise import ExactNoise
+from tests.outside.messages.canaries import chain
 
 SECRET = "hushhush"
 NUMBER = 739.1846
@@ -39,18 +40,6 @@ TRACES = (SECRET, "739", "1846")
 
 SETTINGS = settings(ENTRIES)
 fits = pytest.mark.parametrize("entry", SETTINGS, ids=lambda entry: entry.name)
-
-
-def chain(error: BaseException) -> Iterator[BaseException]:
-    """Yield an error and all that it was raised from or beside, suppressed or not."""
-    left, seen = [error], set()
-    while left:
-        one = left.pop()
-        if id(one) not in seen:
-            seen.add(id(one))
-            yield one
-            left += [other for other in (one.__cause__, one.__context__) if other is not None]
-            left += getattr(one, "exceptions", ())
 
 
 def texts(error: BaseException, warned: list[warnings.WarningMessage]) -> Iterator[str]:

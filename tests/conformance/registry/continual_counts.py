@@ -92,6 +92,40 @@ def _released(build: Build) -> Callable[[Dataset, Any], tuple[Plan, np.ndarray]]
     return public
 
 
+def _entry(
+    name: str, build: Any, pairs: Any, pair: Any, bugs: tuple[PlantedBug, ...], moved: tuple[str, Callable[[Any], int]]
+) -> Entry:
+    """Return the entry of a stream; ``moved`` names an understated sensitivity, and has its steps."""
+    plan = build().plan
+    (stage,) = plan.stages
+    integers = partial(lambda made, rows: [_exact(made, rows)], build())
+    words, steps = moved
+    wrong = replace(plan, stages=(replace(stage, sensitivity_steps=steps(stage)),))
+    return Entry(
+        name=name,
+        covers=build.func,
+        proof="continual-counts.md",
+        plan=plan,
+        integers=integers,
+        pairs=pairs,
+        draw=_numbers(build),
+        dataset=pair[0],
+        neighbor=pair[1],
+        power=0.4,
+        public=_released(build),
+        method="update_many",
+        bugs=bugs,
+        understated=(Understated(words, wrong, integers, pairs),),
+    )
+
+
+def _bugs(build: Any, pair: Any) -> tuple[PlantedBug, ...]:
+    return (
+        PlantedBug("a step released twice", _twice(build), *pair, 1.0, 0.05, trials=100_000),
+        PlantedBug("half the noise", _numbers(build, 0.5), *pair, 1.0, 0.05),
+    )
+
+
 def entries() -> Iterator[Entry]:
     steps = list(range(_STEPS))
     added, replaced = Neighbors.ADD_OR_REMOVE_ONE, Neighbors.REPLACE_ONE
@@ -104,60 +138,17 @@ def entries() -> Iterator[Entry]:
          (((0, 1),), ((0, 0),))),
     ):  # fmt: skip
         build = partial(ContinualCounts, epsilon=1.0, delta=0.05, neighbors=neighbors, **options)
-        plan = build().plan
-        (stage,) = plan.stages
-        one_step = replace(stage, sensitivity_steps=2**30)
-        integers = partial(lambda made, rows: [_exact(made, rows)], build())
-        pairs = _pairs(places, neighbors is replaced)
-        bugs = (
-            PlantedBug("new noise for every total", _new_noise(build), *pair, 1.0, 0.05),
-            PlantedBug("a step released twice", _twice(build), *pair, 1.0, 0.05, trials=100_000),
-            PlantedBug("half the noise", _numbers(build, 0.5), *pair, 1.0, 0.05),
-        )
-        yield Entry(
-            name=f"counts that go on, {name}",
-            covers=ContinualCounts,
-            proof="continual-counts.md",
-            plan=plan,
-            integers=integers,
-            pairs=pairs,
-            draw=_numbers(build),
-            dataset=pair[0],
-            neighbor=pair[1],
-            power=0.4,
-            public=_released(build),
-            method="update_many",
-            bugs=bugs if name == "one counter" else (),
-            understated=(Understated("a row moves one number", replace(plan, stages=(one_step,)), integers, pairs),),
-        )
+        fresh = PlantedBug("new noise for every total", _new_noise(build), *pair, 1.0, 0.05)
+        bugs = (fresh, *_bugs(build, pair)) if name == "one counter" else ()
+        moved = "a row moves one number", lambda stage: 2**30
+        yield _entry(f"counts that go on, {name}", build, _pairs(places, neighbors is replaced), pair, bugs, moved)
     for name, neighbors, pair in (
         ("a row added", added, (((0, 9.0), (2, 0.0)), ((2, 0.0),))),
         ("a row replaced", replaced, (((0, 9.0),), ((0, 0.0),))),
     ):
         build = partial(ContinualMeans, (0.0, 8.0), 4, epsilon=1.0, delta=0.05, neighbors=neighbors)
-        plan = build().plan
-        (stage,) = plan.stages
-        counted = replace(stage, sensitivity_steps=round(stage.sensitivity_steps / 2**0.5))
-        integers = partial(lambda made, rows: [_exact(made, rows)], build())
         places = [(step, value) for step in range(4) for value in (0.0, 3.1, 99.0)]
         pairs = _pairs([*places, None] if neighbors is replaced else places, neighbors is replaced)
-        bugs = (
-            PlantedBug("a step released twice", _twice(build), *pair, 1.0, 0.05, trials=100_000),
-            PlantedBug("half the noise", _numbers(build, 0.5), *pair, 1.0, 0.05),
-        )
-        yield Entry(
-            name=f"means that go on, {name}",
-            covers=ContinualMeans,
-            proof="continual-counts.md",
-            plan=plan,
-            integers=integers,
-            pairs=pairs,
-            draw=_numbers(build),
-            dataset=pair[0],
-            neighbor=pair[1],
-            power=0.4,
-            public=_released(build),
-            method="update_many",
-            bugs=bugs if neighbors is added else (),
-            understated=(Understated("values move nothing", replace(plan, stages=(counted,)), integers, pairs),),
-        )
+        moved = "values move nothing", lambda stage: round(stage.sensitivity_steps / 2**0.5)
+        bugs = _bugs(build, pair) if neighbors is added else ()
+        yield _entry(f"means that go on, {name}", build, pairs, pair, bugs, moved)
