@@ -20,7 +20,6 @@ from dpstats.privacy.filters import METHODS, PLD, Amounts, Cost, Filter
 from dpstats.privacy.guarantee import Neighbors, PrivacyGuarantee
 from dpstats.privacy.kept_answers import AlreadyCharged, Kept, Request, fingerprint, is_key, new_owner, plan_fingerprint
 from dpstats.privacy.ledger import Answered, LedgerStore, LeftBehind, MemoryStore, Record, Spent, planned_numbers
-from dpstats.privacy.plan import Plan
 
 if TYPE_CHECKING:
     from dpstats.inference.results import Summary

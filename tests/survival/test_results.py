@@ -53,7 +53,7 @@ def test_a_log_rank_test_of_a_table_reads_as_survdiff() -> None:
     assert found.pvalue < 1e-4 and found.degrees_of_freedom == 1
     assert found.difference.sum() == pytest.approx(0, abs=1e-9) and found.n.sum() == pytest.approx(3000, abs=100)
     text = str(found.summary())
-    assert "expected" in text and "chi-square" in text and "Simulated noise" in text
+    assert f"{found.statistic:.5g}" in text and "Simulated noise" in text
     assert found.to_frame().shape == (2, 4) and found.to_dict()["pvalue"] == found.pvalue
     assert fitted().log_rank(rho=1).statistic != found.statistic
     assert "S^1 (1 - S)^0" in str(fitted().log_rank(rho=1))
