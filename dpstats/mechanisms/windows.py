@@ -1,4 +1,4 @@
-"""From a column to bounds: one exact selection of a window among the floats, and the clip by counts beside it.
+"""From a column to bounds: one exact selection of a window among the floats, and the clip by counts in both tails.
 
 Proof: docs/proofs/private-bounds.md.
 """
