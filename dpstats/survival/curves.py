@@ -33,6 +33,10 @@ MISFIT = 0.12
 
 It is 0.1 to 0.15 for hazards t^-0.5 and for early peaks, if rows are censored at a rate of 1 a bin.
 """
+_STEADY = 1 / 3
+"""Mean position of rows that leave at a constant rate, weighted by 1 - v: the ratio of Q to the sum of 1 - v."""
+_OF_EARLY, _OF_LATE, _TILT_MISFIT = 12.0, 0.7, 0.4
+"""How steep events act on rows that leave at other positions: fitted to t^0.3, t^0.5 and two early peaks."""
 LARGEST_SLOPE = 3.0  # of events that are all at one end of their bin
 CROWDED = 1.5
 """Slope beyond which most events of a bin are near one end of it."""
@@ -57,6 +61,8 @@ class Shapes:
         r, by which Q is multiplied in E'.
     per_event : array
         Derivative of the slope by X.
+    tilt : array
+        What the positions of leaving rows add to the effect of a falling density, as a fraction of its slope.
     """
 
     slopes: Floats
@@ -64,16 +70,22 @@ class Shapes:
     effective: Floats
     lost: Floats
     per_event: Floats
+    tilt: Floats
 
     @classmethod
-    def fit(cls, events: Floats, at_risk: Floats, positions: Floats, noise_std: float) -> Shapes:
+    def fit(
+        cls, events: Floats, at_risk: Floats, positions: Floats, noise_std: float, first_edge: Floats | None = None
+    ) -> Shapes:
         """Return the shapes of events (..., bins) with positions (..., 2, bins). ``noise_std`` is of X.
 
-        Iterations find the fixed point of slope and event probability, in turn.
+        Iterations find the fixed point of slope and event probability, in turn. ``first_edge`` is the cell of that
+        edge, the sum of 1 - v over the rows that leave in the first bin. In other bins their mean position is hidden.
         """
         at_risk = np.maximum(at_risk, 1.0)
         X, Q = positions[..., 0, :], limit_positions(positions[..., 1, :], at_risk)
-        effective = at_risk
+        effective, tilt = at_risk, np.zeros_like(at_risk)
+        if first_edge is not None:
+            tilt[..., 0] = _tilt(Q[..., 0] / np.maximum(first_edge, 1.0))
         for _ in range(_ROUNDS):
             hazard = np.clip(events / effective, 0.0, _LARGEST_HAZARD)
             found = np.maximum(hazard * at_risk, 1.0)
@@ -82,10 +94,10 @@ class Shapes:
             slopes = 6 * X / found + 3 * Q / ((1 - hazard / 2) * at_risk)
             slopes = np.clip(slopes, -LARGEST_SLOPE, LARGEST_SLOPE)
             slopes = known * slopes + (1 - known) * np.log1p(-hazard) / 2
-            lost = lost_exposure(slopes, hazard)
+            lost = lost_exposure(slopes, hazard, tilt)
             least = np.maximum(_LEAST_EFFECTIVE * at_risk, events / _LARGEST_HAZARD)
             effective = np.maximum(at_risk - Q * lost, least)
-        return cls(slopes, known, effective, lost, 6 * known / found)
+        return cls(slopes, known, effective, lost, 6 * known / found, tilt)
 
     @property
     def hidden_std(self) -> Floats:
@@ -93,16 +105,28 @@ class Shapes:
         return np.asarray(PRIOR_STD * np.sqrt(1 - self.known))
 
     @property
+    def crowded(self) -> NDArray[np.bool_]:
+        """In which bins most events are near one end, or so many that rows which leave there are hard to place."""
+        return np.asarray(np.abs(self.slopes) * (1 + np.abs(self.tilt)) > CROWDED)
+
+    @property
     def unknown_std(self) -> Floats:
         """Standard deviation of the slope that remains unknown, due to noise and shapes other than a straight line."""
-        return np.hypot(self.hidden_std, MISFIT * self.slopes)
+        misfit = np.hypot(MISFIT, np.where(self.slopes < 0, _TILT_MISFIT * self.tilt, 0.0))
+        return np.hypot(self.hidden_std, misfit * self.slopes)
 
 
-def lost_exposure(slopes: Floats, hazard: Floats) -> Floats:
+def _tilt(position: Floats) -> Floats:
+    """Return the tilt of a bin whose rows leave at this mean position, weighted by 1 - v."""
+    off = np.clip(position, 0.0, 1.0) - _STEADY
+    return np.where(off < 0, _OF_EARLY * off**2, -_OF_LATE * off)
+
+
+def lost_exposure(slopes: Floats, hazard: Floats, tilt: Floats) -> Floats:
     """Return r, by which Q is multiplied in E', for these slopes and hazards."""
     late = np.maximum(slopes, 0.0)
     lost = (late + hazard * (1 - late / 2)) / (1 - hazard * (0.5 - late / 4))
-    return np.asarray(lost + np.minimum(slopes, 0.0))
+    return np.asarray(lost + np.minimum(slopes, 0.0) * (1 + tilt))
 
 
 def limit_positions(censored: Floats, at_risk: Floats) -> Floats:
@@ -298,7 +322,8 @@ class PlacedCurves(Curves):
     @cached_property
     def shapes(self) -> Shapes:
         """Shapes of the events of all causes inside the bins."""
-        return Shapes.fit(self.all_events, self.at_risk, self.positions, float(self.position_std[0]))
+        first_edge = self.cells[:, self.n_causes * self.n_bins]
+        return Shapes.fit(self.all_events, self.at_risk, self.positions, float(self.position_std[0]), first_edge)
 
     @cached_property
     def censored_positions(self) -> Floats:
