@@ -35,8 +35,13 @@ It is 0.1 to 0.15 for hazards t^-0.5 and for early peaks, if rows are censored a
 """
 _STEADY = 1 / 3
 """Mean position of rows that leave at a constant rate, weighted by 1 - v: the ratio of Q to the sum of 1 - v."""
-_OF_EARLY, _OF_LATE, _TILT_MISFIT = 12.0, 0.7, 0.4
-"""How steep events act on rows that leave at other positions: fitted to t^0.3, t^0.5 and two early peaks."""
+_TILT = 6.0
+"""Early leavers were at risk of few early events: what the squared distance from this position adds to a slope below 0.
+
+It is 1 to 15 for hazards that fall, with leavers at one moment or at a falling rate. The error is as large as itself.
+"""
+_HIDDEN, _EVEN = 3.0, 0.03
+"""Error of any shape, such as a peak inside the bin, for each unit of the distance beyond 0.03."""
 LARGEST_SLOPE = 3.0  # of events that are all at one end of their bin
 CROWDED = 1.5
 """Slope beyond which most events of a bin are near one end of it."""
@@ -61,8 +66,8 @@ class Shapes:
         r, by which Q is multiplied in E'.
     per_event : array
         Derivative of the slope by X.
-    tilt : array
-        What the positions of leaving rows add to the effect of a falling density, as a fraction of its slope.
+    apart : array
+        Mean position of the rows that leave, weighted by 1 - v, less 1/3; 0 where it is hidden.
     """
 
     slopes: Floats
@@ -70,7 +75,7 @@ class Shapes:
     effective: Floats
     lost: Floats
     per_event: Floats
-    tilt: Floats
+    apart: Floats
 
     @classmethod
     def fit(
@@ -83,9 +88,9 @@ class Shapes:
         """
         at_risk = np.maximum(at_risk, 1.0)
         X, Q = positions[..., 0, :], limit_positions(positions[..., 1, :], at_risk)
-        effective, tilt = at_risk, np.zeros_like(at_risk)
+        effective, apart = at_risk, np.zeros_like(at_risk)
         if first_edge is not None:
-            tilt[..., 0] = _tilt(Q[..., 0] / np.maximum(first_edge, 1.0))
+            apart[..., 0] = np.clip(Q[..., 0] / np.maximum(first_edge, 1.0), 0.0, 1.0) - _STEADY
         for _ in range(_ROUNDS):
             hazard = np.clip(events / effective, 0.0, _LARGEST_HAZARD)
             found = np.maximum(hazard * at_risk, 1.0)
@@ -94,10 +99,10 @@ class Shapes:
             slopes = 6 * X / found + 3 * Q / ((1 - hazard / 2) * at_risk)
             slopes = np.clip(slopes, -LARGEST_SLOPE, LARGEST_SLOPE)
             slopes = known * slopes + (1 - known) * np.log1p(-hazard) / 2
-            lost = lost_exposure(slopes, hazard, tilt)
+            lost = lost_exposure(slopes, hazard, apart)
             least = np.maximum(_LEAST_EFFECTIVE * at_risk, events / _LARGEST_HAZARD)
             effective = np.maximum(at_risk - Q * lost, least)
-        return cls(slopes, known, effective, lost, 6 * known / found, tilt)
+        return cls(slopes, known, effective, lost, 6 * known / found, apart)
 
     @property
     def hidden_std(self) -> Floats:
@@ -106,27 +111,25 @@ class Shapes:
 
     @property
     def crowded(self) -> NDArray[np.bool_]:
-        """In which bins most events are near one end, or so many that rows which leave there are hard to place."""
-        return np.asarray(np.abs(self.slopes) * (1 + np.abs(self.tilt)) > CROWDED)
+        """In which bins most events are near one end."""
+        return np.asarray(np.abs(self.slopes) > CROWDED)
 
     @property
     def unknown_std(self) -> Floats:
         """Standard deviation of the slope that remains unknown, due to noise and shapes other than a straight line."""
-        misfit = np.hypot(MISFIT, np.where(self.slopes < 0, _TILT_MISFIT * self.tilt, 0.0))
-        return np.hypot(self.hidden_std, misfit * self.slopes)
+        straight = np.hypot(MISFIT * self.slopes, np.minimum(self.slopes, 0.0) * _tilt(self.apart))
+        return np.hypot(np.hypot(self.hidden_std, straight), _HIDDEN * np.maximum(np.abs(self.apart) - _EVEN, 0.0))
 
 
-def _tilt(position: Floats) -> Floats:
-    """Return the tilt of a bin whose rows leave at this mean position, weighted by 1 - v."""
-    off = np.clip(position, 0.0, 1.0) - _STEADY
-    return np.where(off < 0, _OF_EARLY * off**2, -_OF_LATE * off)
+def _tilt(apart: Floats) -> Floats:
+    return np.asarray(_TILT * np.minimum(apart, 0.0) ** 2)
 
 
-def lost_exposure(slopes: Floats, hazard: Floats, tilt: Floats) -> Floats:
-    """Return r, by which Q is multiplied in E', for these slopes and hazards."""
+def lost_exposure(slopes: Floats, hazard: Floats, apart: Floats) -> Floats:
+    """Return r, by which Q is multiplied in E', for these slopes, hazards and positions of the rows that leave."""
     late = np.maximum(slopes, 0.0)
     lost = (late + hazard * (1 - late / 2)) / (1 - hazard * (0.5 - late / 4))
-    return np.asarray(lost + np.minimum(slopes, 0.0) * (1 + tilt))
+    return np.asarray(lost + np.minimum(slopes, 0.0) * (1 + _tilt(apart)))
 
 
 def limit_positions(censored: Floats, at_risk: Floats) -> Floats:

@@ -287,7 +287,7 @@ class _Stratum:
         increments = -np.log1p(-pooled) * ratios[..., None] / middle
         hazards = np.minimum(-np.expm1(-increments), LARGEST_HAZARD)
         slopes = shapes.slopes[0] - (increments + np.log1p(-pooled)) / 2
-        lost = lost_exposure(slopes, hazards, shapes.tilt[0]) - shapes.lost[0]
+        lost = lost_exposure(slopes, hazards, shapes.apart[0]) - shapes.lost[0]
         return np.where(used, np.maximum(number - positions[0, :, 1] * lost, 1.0), 1.0)
 
     def moments(self, log_ratio: Floats) -> tuple[Floats, Floats, Floats]:
