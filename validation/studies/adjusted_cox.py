@@ -1,7 +1,7 @@
 """A hazard ratio adjusted for covariates: a design with three releases, on fresh random cells. It is not in dpstats.
 
-Covariates lie in [-1, 1]. The releases are pooled hazards by bin, the score and information of Cox's model at 0, and one
-centered score near the solution. Noise is simulated in floating point, with the sensitivity of each release.
+Covariates lie in [-1, 1]. The releases are pooled hazards by bin, the score and information of Cox's model at 0, and
+one centered score near the solution. Noise is simulated in floating point, with the sensitivity of each release.
 
     python validation/studies/adjusted_cox.py
     python validation/studies/adjusted_cox.py --cells 4 --datasets 20 --no-write
@@ -156,19 +156,19 @@ def as_markdown(cells: int, datasets: int, seed: int, command: str) -> str:
             "",
             f"    {command}",
             "",
-            "Three releases: pooled hazards in six bins, score and information of Cox's model at coefficients of 0, and one "
-            "centered score near the solution. All are public functions of what was released before. Cells are random: one "
-            "to three covariates in [-1, 1], log hazard ratios of standard deviation 0.35, 3,000 to 30,000 rows.",
+            "Three releases: pooled hazards in six bins, score and information of Cox's model at coefficients of 0, and "
+            "one centered score near the solution. What is released later depends on earlier releases and on rows, one by "
+            "one. Cells are random: one to three covariates in [-1, 1], log hazard ratios of standard deviation 0.35, 3,000 "
+            "to 30,000 rows.",
             "",
-            f"**Decision: it is not released.** Of {len(coverages)} coefficients, {below} cover less than 0.93; the "
-            f"smallest coverage is {min(coverages):.2f}, and the mean is {np.mean(coverages):.3f}. The output could not "
-            "name these cells: the reason is an information with too much noise, or a start too far from the solution for "
-            "one step, which the noise hides. Arms can be compared inside `strata`, or by `PrivateCountRegression` with "
+            f"**Decision: dpstats does not have it.** Of {len(coverages)} coefficients, {below} cover less than 0.93 of the "
+            f"datasets. The smallest coverage is {min(coverages):.2f}, and the mean is {np.mean(coverages):.3f}. No output "
+            "was found that names these cells. Compare arms inside `strata`, or fit `PrivateCountRegression` with "
             "`exposure` if hazards are constant.",
             "",
             "*Width* is that of intervals over those of Cox's model without privacy.",
             "",
-            "| n | ε | hazard to the share that survives | rate of leaving | covariates and coefficients | coverage | width |",
+            "| n | ε | hazard, share that survives | rate of leaving | covariates and coefficients | coverage | width |",
             "|---" * 7 + "|",
             *rows,
             "",
