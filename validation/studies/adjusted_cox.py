@@ -156,19 +156,19 @@ def as_markdown(cells: int, datasets: int, seed: int, command: str) -> str:
             "",
             f"    {command}",
             "",
-            "Three releases: pooled hazards in six bins, score and information of Cox's model at coefficients of 0, and "
-            "one centered score near the solution. What is released later depends on earlier releases and on rows, one by "
-            "one. Cells are random: one to three covariates in [-1, 1], log hazard ratios of standard deviation 0.35, 3,000 "
-            "to 30,000 rows.",
+            "Three releases: pooled hazards in six bins, score and information of Cox's model at coefficients of 0, "
+            "and one centered score near the solution. What is released later depends on earlier releases and on rows, "
+            "one by one. Cells are random: one to three covariates in [-1, 1], log hazard ratios of standard deviation "
+            "0.35, 3,000 to 30,000 rows.",
             "",
-            f"**Decision: dpstats does not have it.** Of {len(coverages)} coefficients, {below} cover less than 0.93 of the "
-            f"datasets. The smallest coverage is {min(coverages):.2f}, and the mean is {np.mean(coverages):.3f}. No output "
-            "was found that names these cells. Compare arms inside `strata`, or fit `PrivateCountRegression` with "
-            "`exposure` if hazards are constant.",
+            f"**Decision: dpstats does not have it.** Of {len(coverages)} coefficients, {below} cover less than 0.93 "
+            f"of the datasets. The smallest coverage is {min(coverages):.2f}, and the mean is "
+            f"{np.mean(coverages):.3f}. No output was found that names these cells. Compare arms inside `strata`, or "
+            "fit `PrivateCountRegression` with `exposure` if hazards are constant.",
             "",
             "*Width* is that of intervals over those of Cox's model without privacy.",
             "",
-            "| n | ε | hazard, share that survives | rate of leaving | covariates and coefficients | coverage | width |",
+            "| n | ε | hazard, share that survives | rate of leaving | coefficients | coverage | width |",
             "|---" * 7 + "|",
             *rows,
             "",
