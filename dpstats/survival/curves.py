@@ -35,6 +35,8 @@ It is 0.1 to 0.15 for hazards t^-0.5 and for early peaks, if rows are censored a
 """
 _STEADY = 1 / 3
 """Mean position of rows that leave at a constant rate, weighted by 1 - v: the ratio of Q to the sum of 1 - v."""
+_APART_STD = 0.15
+"""Standard deviation of distances from this position: noisy ones are shrunk toward 0."""
 _TILT = 6.0
 """Early leavers were at risk of few early events: what the squared distance from this position adds to a slope below 0.
 
@@ -67,7 +69,7 @@ class Shapes:
     per_event : array
         Derivative of the slope by X.
     apart : array
-        Mean position of the rows that leave, weighted by 1 - v, less 1/3; 0 where it is hidden.
+        Mean position of the rows that leave, weighted by 1 - v, less 1/3; toward 0 where noise hides it.
     """
 
     slopes: Floats
@@ -90,7 +92,10 @@ class Shapes:
         X, Q = positions[..., 0, :], limit_positions(positions[..., 1, :], at_risk)
         effective, apart = at_risk, np.zeros_like(at_risk)
         if first_edge is not None:
-            apart[..., 0] = np.clip(Q[..., 0] / np.maximum(first_edge, 1.0), 0.0, 1.0) - _STEADY
+            left = np.maximum(first_edge, 1.0)
+            noise = noise_std / 2 / left  # of Q it is half of that of X
+            shrunk = _APART_STD**2 / (_APART_STD**2 + noise**2)
+            apart[..., 0] = shrunk * (np.clip(Q[..., 0] / left, 0.0, 1.0) - _STEADY)
         for _ in range(_ROUNDS):
             hazard = np.clip(events / effective, 0.0, _LARGEST_HAZARD)
             found = np.maximum(hazard * at_risk, 1.0)

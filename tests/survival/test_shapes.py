@@ -18,11 +18,13 @@ def test_rows_that_leave_early_in_the_first_bin_are_placed(power: float, when: f
     first_edge, Q = gone.sum() * (1 - when), gone.sum() * when * (1 - when)
     counted = np.array([float(event.sum())]), np.array([len(times) - first_edge])
     positions, truth = np.array([[(times[event] - 0.5).sum()], [Q]]), 1 - np.exp(-0.5)
-    hidden, shapes = (Shapes.fit(*counted, positions, 0.0, cell) for cell in (None, np.array([first_edge])))
+    hidden, shapes = (Shapes.fit(*counted, positions, 0.0, cell) for cell in (None, np.array(first_edge)))
     assert shapes.apart[0] == pytest.approx(when - 1 / 3, rel=1e-6) and hidden.apart[0] == 0
     # Three standard deviations of the shape, and of 400,000 rows.
     missed, known = (abs(float(counted[0][0] / each.effective[0]) - truth) for each in (hidden, shapes))
     assert known < 3 * (truth * shapes.unknown_std[0] * Q / shapes.effective[0] + 0.001)
+    loud = Shapes.fit(*counted, positions, 1e9, np.array(first_edge))
+    assert abs(loud.apart[0]) < 1e-4
     assert power >= 1 or (known < missed and hidden.unknown_std[0] < shapes.unknown_std[0])
 
 
