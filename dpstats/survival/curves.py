@@ -33,6 +33,17 @@ MISFIT = 0.12
 
 It is 0.1 to 0.15 for hazards t^-0.5 and for early peaks, if rows are censored at a rate of 1 a bin.
 """
+_STEADY = 1 / 3
+"""Mean position of rows that leave at a constant rate, weighted by 1 - v: the ratio of Q to the sum of 1 - v."""
+_APART_STD = 0.15
+"""Standard deviation of distances from this position: noisy ones are shrunk toward 0."""
+_TILT = 6.0
+"""Early leavers were at risk of few early events: what the squared distance from this position adds to a slope below 0.
+
+It is 1 to 15 for hazards that fall, with leavers at one moment or at a falling rate. The error is as large as itself.
+"""
+_HIDDEN, _EVEN = 3.0, 0.03
+"""Error of any shape, such as a peak inside the bin, for each unit of the distance beyond 0.03."""
 LARGEST_SLOPE = 3.0  # of events that are all at one end of their bin
 CROWDED = 1.5
 """Slope beyond which most events of a bin are near one end of it."""
@@ -57,6 +68,8 @@ class Shapes:
         r, by which Q is multiplied in E'.
     per_event : array
         Derivative of the slope by X.
+    apart : array
+        Mean position of the rows that leave, weighted by 1 - v, less 1/3; toward 0 where noise hides it.
     """
 
     slopes: Floats
@@ -64,16 +77,25 @@ class Shapes:
     effective: Floats
     lost: Floats
     per_event: Floats
+    apart: Floats
 
     @classmethod
-    def fit(cls, events: Floats, at_risk: Floats, positions: Floats, noise_std: float) -> Shapes:
+    def fit(
+        cls, events: Floats, at_risk: Floats, positions: Floats, noise_std: float, first_edge: Floats | None = None
+    ) -> Shapes:
         """Return the shapes of events (..., bins) with positions (..., 2, bins). ``noise_std`` is of X.
 
-        Iterations find the fixed point of slope and event probability, in turn.
+        Iterations find the fixed point of slope and event probability, in turn. ``first_edge`` is the cell of that
+        edge, the sum of 1 - v over the rows that leave in the first bin. In other bins their mean position is hidden.
         """
         at_risk = np.maximum(at_risk, 1.0)
         X, Q = positions[..., 0, :], limit_positions(positions[..., 1, :], at_risk)
-        effective = at_risk
+        effective, apart = at_risk, np.zeros_like(at_risk)
+        if first_edge is not None:
+            left = np.maximum(first_edge, 1.0)
+            noise = noise_std / 2 / left  # of Q it is half of that of X
+            shrunk = _APART_STD**2 / (_APART_STD**2 + noise**2)
+            apart[..., 0] = shrunk * (np.clip(Q[..., 0] / left, 0.0, 1.0) - _STEADY)
         for _ in range(_ROUNDS):
             hazard = np.clip(events / effective, 0.0, _LARGEST_HAZARD)
             found = np.maximum(hazard * at_risk, 1.0)
@@ -82,10 +104,10 @@ class Shapes:
             slopes = 6 * X / found + 3 * Q / ((1 - hazard / 2) * at_risk)
             slopes = np.clip(slopes, -LARGEST_SLOPE, LARGEST_SLOPE)
             slopes = known * slopes + (1 - known) * np.log1p(-hazard) / 2
-            lost = lost_exposure(slopes, hazard)
+            lost = lost_exposure(slopes, hazard, apart)
             least = np.maximum(_LEAST_EFFECTIVE * at_risk, events / _LARGEST_HAZARD)
             effective = np.maximum(at_risk - Q * lost, least)
-        return cls(slopes, known, effective, lost, 6 * known / found)
+        return cls(slopes, known, effective, lost, 6 * known / found, apart)
 
     @property
     def hidden_std(self) -> Floats:
@@ -93,16 +115,26 @@ class Shapes:
         return np.asarray(PRIOR_STD * np.sqrt(1 - self.known))
 
     @property
+    def crowded(self) -> NDArray[np.bool_]:
+        """In which bins most events are near one end."""
+        return np.asarray(np.abs(self.slopes) > CROWDED)
+
+    @property
     def unknown_std(self) -> Floats:
         """Standard deviation of the slope that remains unknown, due to noise and shapes other than a straight line."""
-        return np.hypot(self.hidden_std, MISFIT * self.slopes)
+        straight = np.hypot(MISFIT * self.slopes, np.minimum(self.slopes, 0.0) * _tilt(self.apart))
+        return np.hypot(np.hypot(self.hidden_std, straight), _HIDDEN * np.maximum(np.abs(self.apart) - _EVEN, 0.0))
 
 
-def lost_exposure(slopes: Floats, hazard: Floats) -> Floats:
-    """Return r, by which Q is multiplied in E', for these slopes and hazards."""
+def _tilt(apart: Floats) -> Floats:
+    return np.asarray(_TILT * np.minimum(apart, 0.0) ** 2)
+
+
+def lost_exposure(slopes: Floats, hazard: Floats, apart: Floats) -> Floats:
+    """Return r, by which Q is multiplied in E', for these slopes, hazards and positions of the rows that leave."""
     late = np.maximum(slopes, 0.0)
     lost = (late + hazard * (1 - late / 2)) / (1 - hazard * (0.5 - late / 4))
-    return np.asarray(lost + np.minimum(slopes, 0.0))
+    return np.asarray(lost + np.minimum(slopes, 0.0) * (1 + _tilt(apart)))
 
 
 def limit_positions(censored: Floats, at_risk: Floats) -> Floats:
@@ -298,7 +330,8 @@ class PlacedCurves(Curves):
     @cached_property
     def shapes(self) -> Shapes:
         """Shapes of the events of all causes inside the bins."""
-        return Shapes.fit(self.all_events, self.at_risk, self.positions, float(self.position_std[0]))
+        first_edge = self.cells[:, self.n_causes * self.n_bins]
+        return Shapes.fit(self.all_events, self.at_risk, self.positions, float(self.position_std[0]), first_edge)
 
     @cached_property
     def censored_positions(self) -> Floats:

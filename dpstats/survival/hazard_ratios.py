@@ -14,15 +14,7 @@ from numpy.typing import NDArray
 from scipy.special import ndtri
 
 from dpstats.survival.cells import LeastSquares
-from dpstats.survival.curves import (
-    CROWDED,
-    LEAST_AT_RISK,
-    LEAST_IN_NOISE,
-    Shapes,
-    limit_positions,
-    lost_exposure,
-    risk_sums,
-)
+from dpstats.survival.curves import LEAST_AT_RISK, LEAST_IN_NOISE, Shapes, limit_positions, lost_exposure, risk_sums
 
 Floats = NDArray[np.float64]
 
@@ -87,14 +79,15 @@ class Reference:
         if self.positions is None or self.position_std is None:
             return None
         positions = self.positions.sum(axis=1)
-        return Shapes.fit(self.pooled_events, self.pooled_at_risk, positions, self._position_noise)
+        first_edge = self.cells[:, :, self.n_bins].sum(axis=1)
+        return Shapes.fit(self.pooled_events, self.pooled_at_risk, positions, self._position_noise, first_edge)
 
     @property
     def crowded(self) -> NDArray[np.bool_]:
         """In which bins most events are near one end: shape (releases, bins)."""
         if self.shapes is None:
             return np.zeros_like(self.usable)
-        return np.asarray(self.usable & (np.abs(self.shapes.slopes) > CROWDED))
+        return self.usable & self.shapes.crowded
 
     @cached_property
     def effective(self) -> Floats:
@@ -294,7 +287,7 @@ class _Stratum:
         increments = -np.log1p(-pooled) * ratios[..., None] / middle
         hazards = np.minimum(-np.expm1(-increments), LARGEST_HAZARD)
         slopes = shapes.slopes[0] - (increments + np.log1p(-pooled)) / 2
-        lost = lost_exposure(slopes, hazards) - shapes.lost[0]
+        lost = lost_exposure(slopes, hazards, shapes.apart[0]) - shapes.lost[0]
         return np.where(used, np.maximum(number - positions[0, :, 1] * lost, 1.0), 1.0)
 
     def moments(self, log_ratio: Floats) -> tuple[Floats, Floats, Floats]:

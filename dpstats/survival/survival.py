@@ -23,7 +23,7 @@ from dpstats.release.estimator import parameters
 from dpstats.release.session import Released
 from dpstats.survival.cells import TABLE, assumptions, crowding_notes, default_bins, first_edge
 from dpstats.survival.comparisons import ComparesCurves
-from dpstats.survival.curves import CROWDED, LEAST_IN_NOISE, PlacedCurves
+from dpstats.survival.curves import LEAST_IN_NOISE, PlacedCurves
 from dpstats.survival.results import AreaErrors, CurveErrors, QuantileErrors, SurvivalEstimate, shown
 from dpstats.survival.table import SurvivalTable, draw_curves
 from dpstats.survival.table_plan import TablePlan, check_edges, survival_plan
@@ -542,7 +542,7 @@ class PrivateSurvival(ComparesCurves):
                 )
             notes += [note for note in (self._grid_note(place, end), self._end_note(place, end)) if note]
             if isinstance(curves, PlacedCurves):
-                crowded = curves.usable[0] & (np.abs(curves.shapes.slopes[0]) > CROWDED)
+                crowded = curves.usable[0] & curves.shapes.crowded[0]
                 notes += crowding_notes(table.edges[1:][crowded], who)
         notes += assumptions(self.plan_.cells)
         if self.plan_.groups is not None:

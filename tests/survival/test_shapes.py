@@ -8,6 +8,26 @@ import pytest
 from dpstats.survival.curves import LARGEST_SLOPE, MISFIT, PRIOR_STD, Shapes, limit_positions, lost_exposure
 
 
+@pytest.mark.parametrize("when", [0.08, 0.16])
+@pytest.mark.parametrize("power", [0.3, 0.5, 1.0, 2.0])
+def test_rows_that_leave_early_in_the_first_bin_are_placed(power: float, when: float) -> None:
+    rng = np.random.default_rng(0)
+    times, leaves = (2 * rng.exponential(size=400_000)) ** (1 / power), rng.random(400_000) < 0.5
+    gone = leaves & (times > when)
+    event = ~gone & (times <= 1)
+    first_edge, Q = gone.sum() * (1 - when), gone.sum() * when * (1 - when)
+    counted = np.array([float(event.sum())]), np.array([len(times) - first_edge])
+    positions, truth = np.array([[(times[event] - 0.5).sum()], [Q]]), 1 - np.exp(-0.5)
+    hidden, shapes = (Shapes.fit(*counted, positions, 0.0, cell) for cell in (None, np.array(first_edge)))
+    assert shapes.apart[0] == pytest.approx(when - 1 / 3, rel=1e-6) and hidden.apart[0] == 0
+    # Three standard deviations of the shape, and of 400,000 rows.
+    missed, known = (abs(float(counted[0][0] / each.effective[0]) - truth) for each in (hidden, shapes))
+    assert known < 3 * (truth * shapes.unknown_std[0] * Q / shapes.effective[0] + 0.001)
+    loud = Shapes.fit(*counted, positions, 1e9, np.array(first_edge))
+    assert abs(loud.apart[0]) < 1e-4
+    assert power >= 1 or (known < missed and hidden.unknown_std[0] < shapes.unknown_std[0])
+
+
 def bin_of_rows(power: float, rate: float, n: int = 400_000) -> tuple[float, float, np.ndarray, float]:
     """Return events, number at risk, and positions of one bin, and the true event probability.
 
@@ -56,7 +76,7 @@ def test_exposures_are_those_of_the_fixed_point_and_no_shape_is_certain() -> Non
     at_risk, positions = np.array([1000.0]), np.array([[-30.0], [30.0]])
     shapes = Shapes.fit(np.array([200.0]), at_risk, positions, 0.0)
     hazard = 200.0 / shapes.effective
-    assert shapes.lost == pytest.approx(lost_exposure(shapes.slopes, hazard), abs=1e-6)
+    assert shapes.lost == pytest.approx(lost_exposure(shapes.slopes, hazard, shapes.apart), abs=1e-6)
     assert shapes.unknown_std >= MISFIT * np.abs(shapes.slopes)
     # Where a hazard is larger, more of the events that a censored row missed were late ones.
-    assert lost_exposure(shapes.slopes, 2 * hazard) > shapes.lost
+    assert lost_exposure(shapes.slopes, 2 * hazard, shapes.apart) > shapes.lost
