@@ -32,11 +32,11 @@ EFFECT = 2.0
 Y = (-6.0, 10.0)
 WHY = (
     "Why a factor can be wider. Group means spend all of epsilon on the totals of levels, with Laplace noise. A "
-    "regression has slopes too: a third of its mu^2 goes to the totals of residuals by level, and the rest to slopes "
-    "and centers. Where a level has fewer than about 70/epsilon rows, the noise of its count is a quarter of the "
-    "count, and the interval of the quotient opens to one side: there group means are shorter. Where a level has more than a "
-    "tenth of the rows, a column of 0 and 1 is as good as any other column, and shares its noise with the slopes. The "
-    "regression does not know the shares, so it cannot choose."
+    "regression has slopes too: a third of its mu^2 goes to the totals of residuals by level, and the rest to "
+    "slopes and centers. Where a level has fewer than about 70/epsilon rows, the noise of its count is a quarter of "
+    "the count, and the interval of the quotient opens to one side: there group means are shorter. Where a level "
+    "has more than a tenth of the rows, a column of 0 and 1 is as good as any other column, and shares its noise "
+    "with the slopes. The regression does not know the shares, so it cannot choose."
 )
 
 
