@@ -211,8 +211,8 @@ def expect_sizes(
 _WIDTHS = (1.25, 1.5, 1.75, 2.0, 2.25, 2.5, 3.0, 3.5, 4.0, 5.0, 6.0, 7.0, 8.0)
 """Clipping thresholds that a step chooses from, in standard deviations."""
 _FIRST_WIDTH = 2.0
-_UNCLIPPED = 64.0
-"""Clipping threshold beyond all residuals, if the noise is negligible."""
+_FAR_WIDTHS = np.geomspace(8.0, 64.0, 25)
+"""Clipping thresholds to choose from if the noise is negligible."""
 _POINTS, _FINE = 241, 8001
 """Points of the public tables. Linear interpolation of the mean is then exact to 3e-4 and 3e-7."""
 _MODEL_BIAS = 0.01
@@ -519,12 +519,25 @@ class LogLinearPath(LevelPath):
         best = int(np.argmin(costs))
         each = self._std(step, GRADIENT) * self.radius * float(unit[best]) / _WIDTHS[best]
         self.width = max(_WIDTHS[best], self._far_threshold(scale, each, max(WIDEST, 1 / scale)))
-        # Noise is proportional to the threshold. If it is negligible, residuals are clipped farther out.
-        negligible = NEGLIGIBLE * scale * math.sqrt(share / self.n) / float(noise[-1]) * _WIDTHS[-1]
-        self.sharp = negligible > 2 * _WIDTHS[-1]
+        # Noise is proportional to the threshold. If it is negligible, it and the lost information decide.
+        widest = float(noise[-1]) / _WIDTHS[-1] / (scale * math.sqrt(share / self.n))
+        self.sharp = 2 * _WIDTHS[-1] * widest < NEGLIGIBLE
         if self.sharp:
-            self.width = max(self.width, min(negligible, _UNCLIPPED))
+            costs = (widest * _FAR_WIDTHS) ** 2 + self._lost_information(predictors)
+            self.width = max(self.width, float(_FAR_WIDTHS[np.argmin(costs)]))
         self._tabulate()
+
+    def _lost_information(self, predictors: Predictors) -> Floats:
+        """Return the part of the variance of a residual beyond each of the `_FAR_WIDTHS`, on average over rows."""
+        nodes, weights, _ = predictors.quadrature()
+        mean = np.exp(nodes)
+        std = self.family.std(mean, self.dispersion)
+        ends = mean + _FAR_WIDTHS[:, None] * std
+        excess = self.family.bounded_excess(mean, self.dispersion, ends, self._bound_outcomes(predictors)[0])
+        beyond = np.maximum(excess / std, 0.0) @ weights
+        # The mean square of the excess is twice the integral of its mean.
+        each = np.diff(_FAR_WIDTHS) * (beyond[1:] + beyond[:-1])
+        return np.append(np.cumsum(each[::-1])[::-1], 0.0)
 
     # Steps
 
