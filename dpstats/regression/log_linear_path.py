@@ -118,6 +118,8 @@ class Tables:
         Largest absolute expected clipped residual near the center, over its threshold.
     bias : float
         Error of the log mean if the expected clipped residual were left out.
+    most_weight : float
+        Largest factor of a row in a step at the nodes.
     """
 
     curves: Curves
@@ -129,6 +131,7 @@ class Tables:
     most_curved: Any
     most_pull: Any
     bias: Any
+    most_weight: Any
 
 
 @lru_cache(maxsize=1024)
@@ -190,6 +193,7 @@ def tabulate(
         most_curved,
         most_pull,
         (np.abs(at_pull) / at_slope) @ weights,
+        at_weight.max(axis=-1),
     )
 
 
@@ -333,7 +337,7 @@ class LogLinearPath(LevelPath):
                 self.tables.curves,
                 self._half,
                 name,
-                coordinates(self.whitening, self.p),
+                coordinates(self.whitening / self._norm_unit, self.p),
                 self.plan.norm_ends,
             )
         return super().question(name)
@@ -351,7 +355,7 @@ class LogLinearPath(LevelPath):
         return LogLinearStep(
             *model,
             coordinates(self.whitening, self.p),
-            self.radius,
+            self._row_bound(name),
             self.plan.bits,
             self.tables.curves,
             self._half,
@@ -430,7 +434,14 @@ class LogLinearPath(LevelPath):
     def _bound(self, counts: Floats, name: str) -> None:
         super()._bound(counts, name)
         if name == LAST_NORMS:
+            unit = self._norm_unit
+            self.radius, self.longest = unit * self.radius, unit * self.longest
             self._choose_width(step_name(STEPS))
+
+    @property
+    def _norm_unit(self) -> float:
+        """The unit of the counted norms before the last step. No row is beyond all bins if none need be shortened."""
+        return float(self.tables.most_weight) if self.sharp else 1.0
 
     @property
     def _noise_is_negligible(self) -> bool:
@@ -517,7 +528,7 @@ class LogLinearPath(LevelPath):
         mean = np.array([math.exp(predictors.center)])
         scale = float(self.family.std(mean, self.dispersion)[0] / mean[0])
         best = int(np.argmin(costs))
-        each = self._std(step, GRADIENT) * self.radius * float(unit[best]) / _WIDTHS[best]
+        each = self._std(step, GRADIENT) * self._row_bound(step) * float(unit[best]) / _WIDTHS[best]
         self.width = max(_WIDTHS[best], self._far_threshold(scale, each, max(WIDEST, 1 / scale)))
         # Noise is proportional to the threshold. If it is negligible, it and the lost information decide.
         widest = float(noise[-1]) / _WIDTHS[-1] / (scale * math.sqrt(share / self.n))
@@ -541,12 +552,19 @@ class LogLinearPath(LevelPath):
 
     # Steps
 
+    def _row_bound(self, name: str) -> float:
+        """Return the bound of the norms of rows in a step, times their factors."""
+        # Norms are counted without factors before the first step, and with them before the last one.
+        if self.sharp and name != step_name(STEPS):
+            return self.radius * self.tables.most_weight
+        return self.radius
+
     def _take_step(self, name: str, released: Mapping[str, Floats]) -> None:
-        t = step_number(name)
-        unit = self.radius * self.tables.scale * (1 + self.tables.most_pull) / self.tables.curvature
+        t, radius = step_number(name), self._row_bound(name)
+        unit = radius * self.tables.scale * (1 + self.tables.most_pull) / self.tables.curvature
         gradient, noise = released[GRADIENT] * unit, self._std(name, GRADIENT) * unit
         matrix, std = self._matrix(name, CURVATURE, released, self.p)
-        size = self.radius**2 * self.tables.most_curved / self.tables.curvature
+        size = radius**2 * self.tables.most_curved / self.tables.curvature
         self.found.append(Curvature.noisy(matrix * size, std * size))
         inverse = self._prepare(t, 1.0)
         if t == 1:

@@ -249,7 +249,7 @@ _FAR, WIDEST = 3.0, 12.0
 """A threshold is this many standard deviations of the error of a far row, if noise permits, up to the widest one."""
 _LEARNED = 0.1
 """A slope is not identified if its error variance is above this fraction of the variance unknown before the fit."""
-NEGLIGIBLE = 0.02
+NEGLIGIBLE = 0.03
 """Planned noise over the standard error, below which rows and residuals need not be cut."""
 _CATALAN = (1, 1, 2, 5, 14)
 """Even moments of a random symmetric matrix. Repeated steps with the same curvature error accumulate like these."""
