@@ -24,6 +24,7 @@ from dpstats.inference.estimates import ALTERNATIVES, Estimates
 from dpstats.inference.results import FREE
 from dpstats.lattice import check_finite
 from dpstats.means.ratio import DifferenceErrors
+from dpstats.mechanisms.unknown_bounds import plan_with_bounds, wants_bounds
 from dpstats.privacy.gaussian import gaussian_sigma
 from dpstats.regression.base import INTERCEPT
 from dpstats.regression.engine import (
@@ -337,7 +338,12 @@ class PrivateLinearRegression(LeastSquares[RegressionPlan]):
             columns = self._names()[self._first :]
         return replace(plan, shares=check_shares(shares, plan, columns))
 
+    def _bounded(self, d: int) -> dict[str, int]:
+        return {**super()._bounded(d), "y_bounds": 1}
+
     def _plan(self, n_samples: int, n_features: int) -> Any:
+        if wants_bounds(self.x_bounds) or wants_bounds(self.y_bounds):
+            return plan_with_bounds(self, n_samples, n_features)
         n, design = self._declared(n_samples, n_features)
         design = add_columns(self, design)
         if design.offset is not None:

@@ -7,7 +7,7 @@ Proof: docs/proofs/regression.md.
 
 from __future__ import annotations
 
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, Self, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,6 +20,7 @@ from dpstats.data.values import as_int64
 from dpstats.errors import refuse, refuse_data
 from dpstats.inference.error_distributions import ErrorDistribution
 from dpstats.inference.results import ConfidenceInterval, list_some
+from dpstats.mechanisms.unknown_bounds import plan_with_bounds, wants_bounds
 from dpstats.regression.base import Link, Regression, exponentiate
 from dpstats.regression.blocks import Design
 from dpstats.regression.engine import CORRECT, accuracy_plan, add_columns, check_offset, release_accuracy, report_steps
@@ -224,6 +225,8 @@ class PrivateLogisticRegression(ClassifierMixin, CurvedRegression):
 
     def plan(self, n_samples: int, n_features: int) -> RegressionPlan:
         """Return the release plan of a fit on data of this size."""
+        if wants_bounds(self.x_bounds):
+            return cast(RegressionPlan, plan_with_bounds(self, n_samples, n_features))
         n = check_integer("n_samples", n_samples, at_least=2)
         intercept = check_flag("fit_intercept", self.fit_intercept)
         d = check_integer("n_features", n_features, at_least=0 if intercept else 1)
