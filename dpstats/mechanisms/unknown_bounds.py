@@ -354,7 +354,9 @@ def plan_with_bounds(
             raise refuse("within", given=unknown.within, allowed=allowed, remedy=remedy)
     limits = {"step": unknown.step, "within": unknown.within}
     neighbors = plan.target.neighbors
-    before = plan_bounds(n, columns, first, **limits, later=later, tails=tails, neighbors=neighbors, parameter=next(iter(slots)))
+    before = plan_bounds(
+        n, columns, first, **limits, later=later, tails=tails, neighbors=neighbors, parameter=next(iter(slots))
+    )
     total = PrivacyGuarantee(epsilon, plan.target.delta, neighbors)
     return replace(plan, located=Counted(before, plan.target), target=total)
 
@@ -390,7 +392,10 @@ def _find_slots(estimator: Any, d: int) -> tuple[dict[str, int], UnknownBounds]:
         raise refuse(second, given=other, allowed=allowed)
     if one.step is None:
         return slots, one
-    steps = [np.broadcast_to(step, (count,)) for step, count in zip((one.step, other.step), slots.values(), strict=True)]
+    steps = [
+        np.broadcast_to(check_columns("step", request.step, count, above=0), (count,))
+        for request, count in zip(asked, slots.values(), strict=True)
+    ]
     return slots, replace(one, step=np.concatenate(steps).tolist())
 
 

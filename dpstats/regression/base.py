@@ -638,11 +638,13 @@ class Regression(HasEstimates, PrivateEstimator[SomePlan], ABC):
             notes.append(sentence)
         # Levels are declared by a formula. An estimator that has them as ``factors`` has its own note.
         notes += [LEFT_OUT] * (self._leaves_out_levels and LEFT_OUT not in sentence)
-        if self.plan_.located is not None:
+        located: Any = self.plan_.located
+        if located is not None:
+            effects = ["outcomes beyond theirs are clipped"] * hasattr(self, "y_bounds_")
+            effects += ["rows far beyond those of a column have weight 0"] * hasattr(self, "x_bounds_")
             notes.append(
-                "Bounds were chosen from the rows. Outcomes beyond theirs are clipped, rows far beyond those of a column "
-                "have weight 0, and coefficients describe these rows. Intervals do not cover those of unclipped rows. "
-                f"Up to {self.plan_.located.plan.unnoticed:,.0f} rows beyond a bound would not be noticed."
+                f"Bounds were chosen from the rows: {', and '.join(effects)}. Coefficients of unclipped rows are not "
+                f"covered. Up to {located.plan.unnoticed:,.0f} rows beyond a bound would not be noticed."
             )
         unknown = [name for name, hidden in zip(self._names(), self._hidden, strict=True) if hidden]
         if self.plan_.is_lost(getattr(self, "_counted", self.plan_.n_samples)):

@@ -556,7 +556,7 @@ class LogLinearPath(LevelPath):
         """Return the bound of the norms of rows in a step, times their factors."""
         # Norms are counted without factors before the first step, and with them before the last one.
         if self.sharp and name != step_name(STEPS):
-            return self.radius * self.tables.most_weight
+            return self.radius * float(self.tables.most_weight)
         return self.radius
 
     def _take_step(self, name: str, released: Mapping[str, Floats]) -> None:

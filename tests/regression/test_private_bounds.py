@@ -1,4 +1,4 @@
-"""Regressions that choose their bounds: in any units, for one charge, with the noise that was planned for any bounds."""
+"""Regressions that choose their bounds: in any units, for one charge, with noise that depends on no bounds."""
 
 from __future__ import annotations
 
