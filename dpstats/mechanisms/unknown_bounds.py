@@ -380,7 +380,7 @@ def _check_options(estimator: Any) -> None:
 
 def _find_slots(estimator: Any, d: int) -> tuple[dict[str, int], UnknownBounds]:
     """Return the parameters whose bounds a fit chooses, with the columns of each, and the options of the choice."""
-    slots = {name: count for name, count in estimator._bounded(d).items() if wants_bounds(getattr(estimator, name))}
+    slots = {name: count for name, count in estimator._list_slots(d).items() if wants_bounds(getattr(estimator, name))}
     given = [getattr(estimator, name) for name in slots]
     asked = [bounds if isinstance(bounds, UnknownBounds) else UnknownBounds() for bounds in given]
     if len(asked) < 2:
@@ -423,7 +423,7 @@ class BoundsFirst:
         return rows
 
     def _release(self, rows: Rows, plan: Any, session: Session) -> None:
-        release_bounds(self.estimator._bounded_columns(rows.whole()), plan.located.plan, session)
+        release_bounds(self.estimator._select_columns(rows.whole()), plan.located.plan, session)
         found = self._find(session.released, plan)
         if not all(one.found for one in found):
             for stage in plan.stages:

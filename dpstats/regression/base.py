@@ -176,10 +176,10 @@ class Regression(HasEstimates, PrivateEstimator[SomePlan], ABC):
         else:
             release(private, plan, session)
 
-    def _bounded(self, d: int) -> dict[str, int]:
+    def _list_slots(self, d: int) -> dict[str, int]:
         return {"x_bounds": d}
 
-    def _bounded_columns(self, rows: Any) -> Any:
+    def _select_columns(self, rows: Any) -> Any:
         columns = [rows.X] * wants_bounds(self.x_bounds)
         columns += [rows.y[:, None]] * wants_bounds(getattr(self, "y_bounds", None))
         return np.hstack(columns)
@@ -640,8 +640,8 @@ class Regression(HasEstimates, PrivateEstimator[SomePlan], ABC):
         notes += [LEFT_OUT] * (self._leaves_out_levels and LEFT_OUT not in sentence)
         located: Any = self.plan_.located
         if located is not None:
-            effects = ["outcomes beyond theirs are clipped"] * hasattr(self, "y_bounds_")
-            effects += ["rows far beyond those of a column have weight 0"] * hasattr(self, "x_bounds_")
+            effects = ["outcomes beyond the bounds are clipped"] * hasattr(self, "y_bounds_")
+            effects += ["rows far beyond the bounds of a column have weight 0"] * hasattr(self, "x_bounds_")
             notes.append(
                 f"Bounds were chosen from the rows: {', and '.join(effects)}. Coefficients of unclipped rows are not "
                 f"covered. Up to {located.plan.unnoticed:,.0f} rows beyond a bound would not be noticed."

@@ -346,8 +346,8 @@ class PrivateLinearRegression(LeastSquares[RegressionPlan]):
             columns = self._names()[self._first :]
         return replace(plan, shares=check_shares(shares, plan, columns))
 
-    def _bounded(self, d: int) -> dict[str, int]:
-        return {**super()._bounded(d), "y_bounds": 1}
+    def _list_slots(self, d: int) -> dict[str, int]:
+        return {**super()._list_slots(d), "y_bounds": 1}
 
     def _plan(self, n_samples: int, n_features: int) -> Any:
         if wants_bounds(self.x_bounds) or wants_bounds(self.y_bounds):

@@ -227,11 +227,11 @@ class PrivateEstimator(Reported, BaseEstimator, Generic[Plan]):
         """Return the exact integers of the plan's stages, or refuse the data."""
         raise TypeError(f"{type(self).__name__} does not define _read")
 
-    def _bounded(self, d: int) -> dict[str, int]:
+    def _list_slots(self, d: int) -> dict[str, int]:
         """Return the parameters that may be bounds="private", with the number of columns that each bounds."""
         return {"bounds": d}
 
-    def _bounded_columns(self, rows: Any) -> Any:
+    def _select_columns(self, rows: Any) -> Any:
         """Return the private columns whose bounds the fit chooses."""
         return rows.X
 
