@@ -21,7 +21,7 @@ from scipy.sparse import issparse
 
 from dpstats.data.parameters import check_columns, check_integer, check_real
 from dpstats.data.rows import Rows
-from dpstats.errors import DPStatsError, refuse
+from dpstats.errors import DPStatsError, InvalidParameter, attempt, refuse
 from dpstats.inference.results import list_some
 from dpstats.lattice import isqrt_up
 from dpstats.mechanisms.windows import (
@@ -44,6 +44,7 @@ from dpstats.release.session import Part, Released, Session
 
 Floats = NDArray[np.float64]
 
+OUTCOME = "y"
 WINDOWS, TAILS = "windows", "rows by distance from the windows"
 
 _WORDS = "a window among {candidates:,} for each column, exponential mechanism of scale {scale:.6g} rows"
@@ -194,6 +195,7 @@ def plan_bounds(
     later: float,
     tails: bool = True,
     neighbors: Neighbors = Neighbors.REPLACE_ONE,
+    parameter: str = "bounds",
 ) -> BoundsPlan:
     """Return the plan of a release of bounds for d columns of n rows.
 
@@ -210,11 +212,13 @@ def plan_bounds(
     neighbors : Neighbors
     tails : bool, default=True
         Whether to count the tails. Without them the bounds are 64 widths of the window on either side.
+    parameter : str
+        Name of the parameter that asked for bounds, for errors.
     """
     private = neighbors is Neighbors.ADD_OR_REMOVE_ONE
     if n is not None and not private and n * epsilon < LEAST_ROWS * d:
         raise refuse(
-            "bounds",
+            parameter,
             got=f"'private' for {n:,} rows and {d:,} columns, with epsilon {epsilon:.3g} for the bounds",
             allowed=f"declared, or have {math.ceil(LEAST_ROWS * d / epsilon):,} rows",
             remedy="Use a larger epsilon, fewer columns, or bounds that are known without the data.",
@@ -339,17 +343,17 @@ def plan_with_bounds(
     noise : callable, optional
         Maps a plan for bounds (-1, 1) to the standard deviation of the noise of a mean. Default: Laplace noise.
     """
-    bounds = estimator.bounds
-    unknown = bounds if isinstance(bounds, UnknownBounds) else UnknownBounds()
-    share = check_real("share", unknown.share, above=0, below=1)
     _check_options(estimator)
     n = check_size(estimator, n_samples)
-    d = check_integer("n_features", n_features, at_least=1)
+    d = check_integer("n_features", n_features, at_least=getattr(estimator, "_fewest", 1))
+    slots, unknown = _find_slots(estimator, d)
+    columns = sum(slots.values())
+    share = check_real("share", unknown.share, above=0, below=1)
     epsilon = check_real("epsilon", estimator.epsilon, above=0)
     first, private = share * epsilon, has_private_size(estimator)
-    plan = _having_bounds(estimator, [(-1.0, 1.0)] * d, (epsilon - first) * _EXACT).plan(n, d)
+    plan = _having_bounds(estimator, [(-1.0, 1.0)] * columns, (epsilon - first) * _EXACT, d).plan(n, d)
     if noise is None or private:
-        later = math.sqrt(2) * d / ((epsilon - first) * (1 if private or n is None else n))
+        later = math.sqrt(2) * columns / ((epsilon - first) * (1 if private or n is None else n))
     else:
         later = float(np.max(noise(plan))) / 2
     if unknown.within is not None:
@@ -359,7 +363,9 @@ def plan_with_bounds(
             raise refuse("within", given=unknown.within, allowed=allowed, remedy=remedy)
     limits = {"step": unknown.step, "within": unknown.within}
     neighbors = plan.target.neighbors
-    before = plan_bounds(n, d, first, **limits, later=later, tails=tails, neighbors=neighbors)
+    before = plan_bounds(
+        n, columns, first, **limits, later=later, tails=tails, neighbors=neighbors, parameter=next(iter(slots))
+    )
     total = PrivacyGuarantee(epsilon, plan.target.delta, neighbors)
     return replace(plan, located=Counted(before, plan.target), target=total)
 
@@ -381,10 +387,35 @@ def _check_options(estimator: Any) -> None:
             raise refuse(name, given=given, allowed=f"{words} with bounds='private'", remedy=remedy)
 
 
-def _having_bounds(estimator: Any, pairs: Sequence[tuple[float, float]], epsilon: float) -> Any:
-    """Return a copy of an estimator that has bounds, and a part of epsilon."""
-    made = copy.copy(estimator)
-    made.__dict__.update(bounds=pairs[0] if len(pairs) == 1 else np.array(pairs), epsilon=epsilon)
+def _find_slots(estimator: Any, d: int) -> tuple[dict[str, int], UnknownBounds]:
+    """Return the parameters whose bounds a fit chooses, with the columns of each, and the options of the choice."""
+    slots = {name: count for name, count in estimator._list_slots(d).items() if wants_bounds(getattr(estimator, name))}
+    given = [getattr(estimator, name) for name in slots]
+    asked = [bounds if isinstance(bounds, UnknownBounds) else UnknownBounds() for bounds in given]
+    if len(asked) < 2:
+        return slots, asked[0] if asked else UnknownBounds()
+    # One release chooses all of them.
+    (first, second), (one, other) = slots, asked
+    if (one.share, one.within, one.step is None) != (other.share, other.within, other.step is None):
+        allowed = f"given with the same share and within as {first}, and with a step if that has one"
+        raise refuse(second, given=other, allowed=allowed)
+    if one.step is None:
+        return slots, one
+    steps = [
+        np.broadcast_to(check_columns("step", request.step, count, above=0), (count,))
+        for request, count in zip(asked, slots.values(), strict=True)
+    ]
+    return slots, replace(one, step=np.concatenate(steps).tolist())
+
+
+def _having_bounds(estimator: Any, pairs: Sequence[tuple[float, float]], epsilon: float, d: int) -> Any:
+    """Return a copy of an estimator of d columns that has bounds, and a part of epsilon."""
+    made, place = copy.copy(estimator), 0
+    for name, count in _find_slots(estimator, d)[0].items():
+        own = pairs[place : place + count]
+        made.__dict__[name] = own[0] if count == 1 else np.reshape(own, (count, 2))
+        place += count
+    made.__dict__.update(epsilon=epsilon)
     return made
 
 
@@ -396,12 +427,12 @@ class BoundsFirst:
 
     def _read(self, rows: Rows, plan: Any) -> Rows:
         # Data that the estimator refuses are refused before the charge. Its integers need the bounds.
-        unit = [(-1.0, 1.0)] * plan.n_features
-        _having_bounds(self.estimator, unit, plan.located.target.epsilon)._read(rows, plan)
+        unit = [(-1.0, 1.0)] * plan.located.plan.n_features
+        _having_bounds(self.estimator, unit, plan.located.target.epsilon, plan.n_features)._read(rows, plan)
         return rows
 
     def _release(self, rows: Rows, plan: Any, session: Session) -> None:
-        release_bounds(rows.whole().X, plan.located.plan, session)
+        release_bounds(self.estimator._select_columns(rows.whole()), plan.located.plan, session)
         found = self._find(session.released, plan)
         if not all(one.found for one in found):
             for stage in plan.stages:
@@ -414,7 +445,7 @@ class BoundsFirst:
 
     def _find(self, released: Released, plan: Any) -> list[ColumnBounds]:
         """Return the released bounds. Those that no lattice has room for count as not found."""
-        return [
+        found = [
             one._replace(
                 found=one.found
                 and one.clip.high - one.clip.low >= 2 * NARROWEST
@@ -422,41 +453,60 @@ class BoundsFirst:
             )
             for one in read_bounds(released, plan.located.plan)
         ]
+        if all(one.found for one in found) and attempt(lambda: self._locate(found, plan), InvalidParameter) is None:
+            return [one._replace(found=False) for one in found]  # the units of several columns are too far apart
+        return found
+
+    def _locate(self, found: Sequence[ColumnBounds], plan: Any) -> Any:
+        return self._give_bounds(found, plan).plan(plan.n_planned, plan.n_features)
 
     def settle(self, released: Released, plan: Any) -> Any:
         """Return the plan with the bounds that the releases chose, or raise an error if none were found."""
         found = self._find(released, plan)
         missing = [j for j, one in enumerate(found) if not one.found]
         if missing:
-            names = "" if plan.n_features == 1 else f" of {list_some([f'x{j}' for j in missing], 5)}"
+            names = "" if len(found) == 1 else f" of {list_some([self._names(plan)[j] for j in missing], 5)}"
             raise DPStatsError(
                 f"no bounds{names} were found: no window holds most rows, too few rows differ from 0, or rows are "
                 f"beyond 1e-138 to 1e138. The epsilon of this fit, {plan.target.epsilon:g}, is spent. Use more rows, a "
                 "larger epsilon, UnknownBounds(step=...) or declared bounds"
             )
-        located = self._give_bounds(found, plan).plan(plan.n_planned, plan.n_features)
+        located = self._locate(found, plan)
         stated = replace(located, located=plan.located, target=plan.target, delta_asked=plan.delta_asked)
         return stated.for_data(plan.target.unit, plan.target.simulated)
+
+    def _names(self, plan: Any) -> list[str]:
+        """Return a name for each column with chosen bounds."""
+        d = plan.n_features
+        slots = _find_slots(self.estimator, d)[0]
+        return [*(f"x{j}" for j in range(d) if len(slots) > 1 or "y_bounds" not in slots), OUTCOME]
 
     def record(self, fit: Any, released: Released, plan: Any) -> None:
         """Set the attributes of a fit that describe its bounds."""
         found = read_bounds(released, plan.located.plan)
-        fit.bounds_ = np.array([[one.clip.low, one.clip.high] for one in found])
+        chosen, place = np.array([[one.clip.low, one.clip.high] for one in found]), 0
+        for name, count in _find_slots(self.estimator, plan.n_features)[0].items():
+            own = chosen[place : place + count]
+            setattr(fit, f"{name}_", own[0] if name == "y_bounds" else own)
+            place += count
+        fit._chosen_bounds = chosen
         fit.beyond_bounds_ = np.array([one.tail_shares[0] for one in found])
         fit.beyond_bounds_std_ = np.array([one.tail_shares[1] for one in found])
 
     def facts(self, fit: Any) -> list[tuple[str, str]]:
         """Return the facts of a summary on the bounds that a fit chose."""
         cost, total = fit.plan_.located.plan.target.epsilon, fit.plan_.target.epsilon
-        shown = [f"{low:.6g} to {high:.6g}" for low, high in fit.bounds_.tolist()]
-        if len(shown) > 1:
-            pairs = zip(fit._column_names(), shown, strict=True)
+        shown = [f"{low:.6g} to {high:.6g}" for low, high in fit._chosen_bounds.tolist()]
+        if len(shown) > 1 or not hasattr(fit, "bounds_"):
+            names = [*fit._column_names(range(fit.plan_.n_features)), OUTCOME]
+            # The outcome comes last, and may be the only one.
+            pairs = zip(names[-1:] if len(shown) == 1 and hasattr(fit, "y_bounds_") else names, shown, strict=False)
             shown = [f"{name}: {words}" for name, words in pairs]
         return [("Bounds", f"{list_some(shown, 5)}, chosen for {cost:.3g} of epsilon = {total:g}")]
 
     def _give_bounds(self, found: Sequence[ColumnBounds], plan: Any) -> Any:
         pairs = [(one.clip.low, one.clip.high) for one in found]
-        made = _having_bounds(self.estimator, pairs, plan.located.target.epsilon)
+        made = _having_bounds(self.estimator, pairs, plan.located.target.epsilon, plan.n_features)
         # Noise that was charged for stays the same, whichever would be smaller.
         made.__dict__.update(delta=plan.located.target.delta, _noise_is_chosen=True)
         return made

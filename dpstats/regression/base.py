@@ -33,6 +33,7 @@ from dpstats.inference.results import (
     with_missing,
 )
 from dpstats.lattice import check_finite
+from dpstats.mechanisms.unknown_bounds import wants_bounds
 from dpstats.regression.engine import EFFECTS, ROLES, join_columns, list_columns, read, read_moments, release
 from dpstats.regression.hypotheses import NORMAL, ErrorLaw, Hypotheses, MappedErrors, ScaledErrors, unquote
 from dpstats.regression.linear_path import STAGE, MomentsPlan
@@ -171,6 +172,14 @@ class Regression(HasEstimates, PrivateEstimator[SomePlan], ABC):
             session.add(STAGE, private[STAGE])
         else:
             release(private, plan, session)
+
+    def _list_slots(self, d: int) -> dict[str, int]:
+        return {"x_bounds": d}
+
+    def _select_columns(self, rows: Any) -> Any:
+        columns = [rows.X] * wants_bounds(self.x_bounds)
+        columns += [rows.y[:, None]] * wants_bounds(getattr(self, "y_bounds", None))
+        return np.hstack(columns)
 
     def _outcome_column(self) -> Column:
         """Return the column of the outcome, which says how it is read."""
@@ -626,6 +635,14 @@ class Regression(HasEstimates, PrivateEstimator[SomePlan], ABC):
             notes.append(sentence)
         # Levels are declared by a formula. An estimator that has them as ``factors`` has its own note.
         notes += [LEFT_OUT] * (self._leaves_out_levels and LEFT_OUT not in sentence)
+        located: Any = self.plan_.located
+        if located is not None:
+            effects = ["outcomes beyond the bounds are clipped"] * hasattr(self, "y_bounds_")
+            effects += ["rows far beyond the bounds of a column have weight 0"] * hasattr(self, "x_bounds_")
+            notes.append(
+                f"Bounds were chosen from the rows: {', and '.join(effects)}. Coefficients of unclipped rows are not "
+                f"covered. Up to {located.plan.unnoticed:,.0f} rows beyond a bound would not be noticed."
+            )
         unknown = [name for name, hidden in zip(self._names(), self._hidden, strict=True) if hidden]
         if self.plan_.is_lost(getattr(self, "_counted", self.plan_.n_samples)):
             notes.append("Noise only: at this n and epsilon, coverage may be below the nominal level (see the plan).")

@@ -24,6 +24,7 @@ from dpstats.inference.estimates import ALTERNATIVES, Estimates
 from dpstats.inference.results import FREE
 from dpstats.lattice import check_finite
 from dpstats.means.ratio import DifferenceErrors
+from dpstats.mechanisms.unknown_bounds import plan_with_bounds, wants_bounds
 from dpstats.privacy.gaussian import gaussian_sigma
 from dpstats.regression.base import INTERCEPT
 from dpstats.regression.engine import (
@@ -120,14 +121,15 @@ class PrivateLinearRegression(LeastSquares[RegressionPlan]):
 
     Parameters
     ----------
-    x_bounds : (low, high), or array of shape (n_features, 2)
+    x_bounds : (low, high), array of shape (n_features, 2), "private" or UnknownBounds
         Public bounds of the columns, in their units, known without the data. Rows outside are not clipped but
         downweighted, as are all rows far from the others. A row more than four half-widths from the middle of the
         bounds in any column has weight 0. A mapping ``{column: (low, high)}`` or a data frame with one row per column
-        is matched to the columns of ``X`` by name.
-    y_bounds : (low, high)
+        is matched to the columns of ``X`` by name. "private" chooses bounds from the rows for a fifth of epsilon;
+        `dpstats.means.UnknownBounds` has options. Columns that are mostly 0 then need a step.
+    y_bounds : (low, high), "private" or UnknownBounds
         Public bounds of the outcome. Outcomes outside are clipped to the nearer bound, and the fraction of clipped
-        outcomes is released.
+        outcomes is released. "private" chooses bounds, together with those of the columns if both are private.
     weights : column name, optional
         The column of a data frame that has the weight of each row. Weights can also be given to ``fit``.
     weight_bounds : (low, high), optional
@@ -218,6 +220,10 @@ class PrivateLinearRegression(LeastSquares[RegressionPlan]):
         Condition number of the released curvature, corrected for noise.
     scale_ : float
         Standard deviation of the residuals.
+    x_bounds_, y_bounds_ : ndarrays of shape (n_features, 2), (2,)
+        The chosen bounds. Only of parameters that are "private".
+    beyond_bounds_, beyond_bounds_std_ : ndarrays of shape (n_columns, 2)
+        Noisy fraction of rows below and above each chosen bound, the outcome last, and its noise. Only with "private".
     clipped_share_ : float
         Noisy fraction of the outcomes outside ``y_bounds``.
     clipped_share_std_ : float
@@ -275,6 +281,9 @@ class PrivateLinearRegression(LeastSquares[RegressionPlan]):
     **Weights.** Standard errors of type "HC" hold for sampling weights (inverse probabilities of selection) and for
     weights of precision. Type "nonrobust" assumes that the residual variance is inversely proportional to the
     weight. Weights are not frequencies: a weight of 2 is one row, not two.
+
+    **Bounds from the rows.** The fit first releases bounds and then coefficients, for one charge. Coefficients describe
+    clipped outcomes, and rows that are not far beyond the bounds of a column. Those of unclipped rows are not covered.
 
     **Limits.** Slopes are biased if the skewness of the residuals depends on the row, or if ``y_bounds`` clips more
     than 2% of the outcomes; notes report both if noise permits. Just above the limit of few rows, intervals of wide
@@ -337,7 +346,12 @@ class PrivateLinearRegression(LeastSquares[RegressionPlan]):
             columns = self._names()[self._first :]
         return replace(plan, shares=check_shares(shares, plan, columns))
 
+    def _list_slots(self, d: int) -> dict[str, int]:
+        return {**super()._list_slots(d), "y_bounds": 1}
+
     def _plan(self, n_samples: int, n_features: int) -> Any:
+        if wants_bounds(self.x_bounds) or wants_bounds(self.y_bounds):
+            return plan_with_bounds(self, n_samples, n_features)
         n, design = self._declared(n_samples, n_features)
         design = add_columns(self, design)
         if design.offset is not None:

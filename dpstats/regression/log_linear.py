@@ -8,7 +8,7 @@ Proof: docs/proofs/log-linear.md.
 from __future__ import annotations
 
 from abc import abstractmethod
-from typing import Any, Self
+from typing import Any, Self, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,6 +18,7 @@ from dpstats.data.parameters import check_flag, check_integer, check_privacy_par
 from dpstats.data.rows import column_of
 from dpstats.errors import refuse, refuse_data
 from dpstats.inference.results import ConfidenceInterval, significant
+from dpstats.mechanisms.unknown_bounds import plan_with_bounds, wants_bounds
 from dpstats.regression.base import Link, exponentiate
 from dpstats.regression.blocks import Design
 from dpstats.regression.engine import add_columns, report_clipped, score_variation
@@ -63,6 +64,8 @@ class LogLinearRegression(RegressorMixin, CurvedRegression):
         n_samples, n_features : int
             Public sizes.
         """
+        if wants_bounds(self.x_bounds):
+            return cast(LogLinearPlan, plan_with_bounds(self, n_samples, n_features))
         n = check_integer("n_samples", n_samples, at_least=2)
         d = check_integer("n_features", n_features, at_least=0)
         epsilon, delta = check_privacy_parameters(self.epsilon, self.delta)
@@ -227,11 +230,12 @@ class PrivateCountRegression(LogLinearRegression):
 
     Parameters
     ----------
-    x_bounds : (low, high), or array of shape (n_features, 2)
+    x_bounds : (low, high), array of shape (n_features, 2), "private" or UnknownBounds
         Public bounds of the columns, in their units, known without the data. Rows outside are not clipped but
         downweighted. A row more than four half-widths from the middle of the bounds in any column has weight 0. A
         mapping ``{column: (low, high)}`` or a data frame with one row per column is matched to the columns of ``X`` by
-        name.
+        name. "private" chooses bounds from the rows for a fifth of epsilon; `dpstats.means.UnknownBounds` has options.
+        Columns that are mostly 0 then need a step.
     y_bounds : (0, high)
         Public bounds of the count. Larger counts are clipped, and the fraction of clipped counts is released.
     weights : column name, optional

@@ -19,6 +19,7 @@ from typing import Any
 import numpy as np
 
 from dpstats.regression.blocks import Design, Question
+from dpstats.regression.curvature import Curvature, positive
 from dpstats.regression.hypotheses import LogLevel
 from dpstats.regression.log_linear_plan import (
     CALIBRATION,
@@ -40,7 +41,7 @@ from dpstats.regression.log_linear_plan import (
     rate_ends,
 )
 from dpstats.regression.passes import Floats
-from dpstats.regression.path import NEGLIGIBLE, WIDEST, Curvature, Estimate, positive
+from dpstats.regression.path import NEGLIGIBLE, WIDEST, Estimate
 from dpstats.regression.plan import LAST_NORMS, NORMS, STEPS, size_name, step_name, step_number
 from dpstats.regression.rows import CURVATURE, GRADIENT, MEAT, OUTSIDE, SIZE, coordinates
 from dpstats.regression.two_valued import FLOORS, LARGEST_EFFECT, LastStep, LevelPath
@@ -118,6 +119,8 @@ class Tables:
         Largest absolute expected clipped residual near the center, over its threshold.
     bias : float
         Error of the log mean if the expected clipped residual were left out.
+    most_weight : float
+        Largest factor of a row in a step at the nodes.
     """
 
     curves: Curves
@@ -129,6 +132,7 @@ class Tables:
     most_curved: Any
     most_pull: Any
     bias: Any
+    most_weight: Any
 
 
 @lru_cache(maxsize=1024)
@@ -190,6 +194,7 @@ def tabulate(
         most_curved,
         most_pull,
         (np.abs(at_pull) / at_slope) @ weights,
+        at_weight.max(axis=-1),
     )
 
 
@@ -211,8 +216,8 @@ def expect_sizes(
 _WIDTHS = (1.25, 1.5, 1.75, 2.0, 2.25, 2.5, 3.0, 3.5, 4.0, 5.0, 6.0, 7.0, 8.0)
 """Clipping thresholds that a step chooses from, in standard deviations."""
 _FIRST_WIDTH = 2.0
-_UNCLIPPED = 64.0
-"""Clipping threshold beyond all residuals, if the noise is negligible."""
+_FAR_WIDTHS = np.geomspace(8.0, 64.0, 25)
+"""Clipping thresholds to choose from if the noise is negligible."""
 _POINTS, _FINE = 241, 8001
 """Points of the public tables. Linear interpolation of the mean is then exact to 3e-4 and 3e-7."""
 _MODEL_BIAS = 0.01
@@ -333,7 +338,7 @@ class LogLinearPath(LevelPath):
                 self.tables.curves,
                 self._half,
                 name,
-                coordinates(self.whitening, self.p),
+                coordinates(self.whitening / self._norm_unit, self.p),
                 self.plan.norm_ends,
             )
         return super().question(name)
@@ -351,7 +356,7 @@ class LogLinearPath(LevelPath):
         return LogLinearStep(
             *model,
             coordinates(self.whitening, self.p),
-            self.radius,
+            self._row_bound(name),
             self.plan.bits,
             self.tables.curves,
             self._half,
@@ -430,7 +435,14 @@ class LogLinearPath(LevelPath):
     def _bound(self, counts: Floats, name: str) -> None:
         super()._bound(counts, name)
         if name == LAST_NORMS:
+            unit = self._norm_unit
+            self.radius, self.longest = unit * self.radius, unit * self.longest
             self._choose_width(step_name(STEPS))
+
+    @property
+    def _norm_unit(self) -> float:
+        """The unit of the counted norms before the last step. No row is beyond all bins if none need be shortened."""
+        return float(self.tables.most_weight) if self.sharp else 1.0
 
     @property
     def _noise_is_negligible(self) -> bool:
@@ -517,23 +529,43 @@ class LogLinearPath(LevelPath):
         mean = np.array([math.exp(predictors.center)])
         scale = float(self.family.std(mean, self.dispersion)[0] / mean[0])
         best = int(np.argmin(costs))
-        each = self._std(step, GRADIENT) * self.radius * float(unit[best]) / _WIDTHS[best]
+        each = self._std(step, GRADIENT) * self._row_bound(step) * float(unit[best]) / _WIDTHS[best]
         self.width = max(_WIDTHS[best], self._far_threshold(scale, each, max(WIDEST, 1 / scale)))
-        # Noise is proportional to the threshold. If it is negligible, residuals are clipped farther out.
-        negligible = NEGLIGIBLE * scale * math.sqrt(share / self.n) / float(noise[-1]) * _WIDTHS[-1]
-        self.sharp = negligible > 2 * _WIDTHS[-1]
+        # Noise is proportional to the threshold. If it is negligible, it and the lost information decide.
+        widest = float(noise[-1]) / _WIDTHS[-1] / (scale * math.sqrt(share / self.n))
+        self.sharp = 2 * _WIDTHS[-1] * widest < NEGLIGIBLE
         if self.sharp:
-            self.width = max(self.width, min(negligible, _UNCLIPPED))
+            costs = (widest * _FAR_WIDTHS) ** 2 + self._lost_information(predictors)
+            self.width = max(self.width, float(_FAR_WIDTHS[np.argmin(costs)]))
         self._tabulate()
+
+    def _lost_information(self, predictors: Predictors) -> Floats:
+        """Return the part of the variance of a residual beyond each of the `_FAR_WIDTHS`, on average over rows."""
+        nodes, weights, _ = predictors.quadrature()
+        mean = np.exp(nodes)
+        std = self.family.std(mean, self.dispersion)
+        ends = mean + _FAR_WIDTHS[:, None] * std
+        excess = self.family.bounded_excess(mean, self.dispersion, ends, self._bound_outcomes(predictors)[0])
+        beyond = np.maximum(excess / std, 0.0) @ weights
+        # The mean square of the excess is twice the integral of its mean.
+        each = np.diff(_FAR_WIDTHS) * (beyond[1:] + beyond[:-1])
+        return np.append(np.cumsum(each[::-1])[::-1], 0.0)
 
     # Steps
 
+    def _row_bound(self, name: str) -> float:
+        """Return the bound of the norms of rows in a step, times their factors."""
+        # Norms are counted without factors before the first step, and with them before the last one.
+        if self.sharp and name != step_name(STEPS):
+            return self.radius * float(self.tables.most_weight)
+        return self.radius
+
     def _take_step(self, name: str, released: Mapping[str, Floats]) -> None:
-        t = step_number(name)
-        unit = self.radius * self.tables.scale * (1 + self.tables.most_pull) / self.tables.curvature
+        t, radius = step_number(name), self._row_bound(name)
+        unit = radius * self.tables.scale * (1 + self.tables.most_pull) / self.tables.curvature
         gradient, noise = released[GRADIENT] * unit, self._std(name, GRADIENT) * unit
         matrix, std = self._matrix(name, CURVATURE, released, self.p)
-        size = self.radius**2 * self.tables.most_curved / self.tables.curvature
+        size = radius**2 * self.tables.most_curved / self.tables.curvature
         self.found.append(Curvature.noisy(matrix * size, std * size))
         inverse = self._prepare(t, 1.0)
         if t == 1:

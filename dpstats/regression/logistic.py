@@ -7,7 +7,7 @@ Proof: docs/proofs/regression.md.
 
 from __future__ import annotations
 
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, Self, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,6 +20,7 @@ from dpstats.data.values import as_int64
 from dpstats.errors import refuse, refuse_data, state_charges
 from dpstats.inference.error_distributions import ErrorDistribution
 from dpstats.inference.results import ConfidenceInterval, list_some
+from dpstats.mechanisms.unknown_bounds import plan_with_bounds, wants_bounds
 from dpstats.regression.base import Link, Regression, exponentiate
 from dpstats.regression.blocks import Design
 from dpstats.regression.engine import CORRECT, accuracy_plan, add_columns, check_offset, release_accuracy, report_steps
@@ -110,11 +111,12 @@ class PrivateLogisticRegression(ClassifierMixin, CurvedRegression):
     ----------
     classes : pair, default=(0, 1)
         The two values of the outcome, declared and not read from the data. Coefficients model the odds of the second.
-    x_bounds : (low, high), or array of shape (n_features, 2)
+    x_bounds : (low, high), array of shape (n_features, 2), "private" or UnknownBounds
         Public bounds of the columns, in their units, known without the data. Rows outside are not clipped but
         downweighted. A row more than four half-widths from the middle of the bounds in any column has weight 0. A
         mapping ``{column: (low, high)}`` or a data frame with one row per column is matched to the columns of ``X`` by
-        name.
+        name. "private" chooses bounds from the rows for a fifth of epsilon; `dpstats.means.UnknownBounds` has options.
+        Columns that are mostly 0 then need a step.
     weights : column name, optional
         The column of a data frame that has the weight of each row. Weights can also be given to ``fit``.
     weight_bounds : (low, high), optional
@@ -223,6 +225,8 @@ class PrivateLogisticRegression(ClassifierMixin, CurvedRegression):
 
     def plan(self, n_samples: int, n_features: int) -> RegressionPlan:
         """Return the release plan of a fit on data of this size."""
+        if wants_bounds(self.x_bounds):
+            return cast(RegressionPlan, plan_with_bounds(self, n_samples, n_features))
         n = check_integer("n_samples", n_samples, at_least=2)
         intercept = check_flag("fit_intercept", self.fit_intercept)
         d = check_integer("n_features", n_features, at_least=0 if intercept else 1)

@@ -224,6 +224,14 @@ class PrivateEstimator(Reported, BaseEstimator, Generic[Plan]):
         """Return the exact integers of the plan's stages, or refuse the data."""
         raise TypeError(f"{type(self).__name__} does not define _read")
 
+    def _list_slots(self, d: int) -> dict[str, int]:
+        """Return the parameters that may be bounds="private", with the number of columns that each bounds."""
+        return {"bounds": d}
+
+    def _select_columns(self, rows: Any) -> Any:
+        """Return the private columns whose bounds the fit chooses."""
+        return rows.X
+
     def _release(self, private: Private, plan: Plan, session: Session) -> None:
         """Release every stage of the plan: the only function that sees both the data and the noise."""
         for stage in plan.stages:
