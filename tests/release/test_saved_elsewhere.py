@@ -48,6 +48,7 @@ def of_budget(model: Any) -> Any:
     return model[-1].budget if isinstance(model, Pipeline) else model.budget
 
 
+@pytest.mark.filterwarnings("ignore")  # MLflow warns of its own defaults
 @pytest.mark.parametrize("library", ["skops", "mlflow", "mlflow with cloudpickle"])
 def test_other_libraries_save_estimators_without_their_budgets(library: str, tmp_path: Path) -> None:
     skops = pytest.importorskip("skops.io")
