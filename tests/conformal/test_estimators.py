@@ -222,6 +222,8 @@ def test_unprotected_training_is_said_everywhere() -> None:
     made = PrivateConformalRegressor(Zero(), score_bounds=50, training="unprotected", random_state=0).fit(X, y)
     for text in (str(made.summary()), str(made.plan_), made.methods_text(), str(made.receipt().content)):
         assert "unprotected" in text
+    public = made.set_params(training="public").fit(X, y).summary().notes
+    assert len(made.set_params(training="unprotected").fit(X, y).summary().notes) == len(public) + 1
 
 
 @pytest.mark.parametrize(

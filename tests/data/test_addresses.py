@@ -89,6 +89,7 @@ def served(kind: type[Pages], folder: Path) -> Iterator[str]:
 
 @pytest.fixture(params=[Pages, Parts])
 def site(request: pytest.FixtureRequest, folder: Path) -> Iterator[str]:
+    pytest.importorskip("fsspec")
     pytest.importorskip("aiohttp")
     with served(request.param, folder) as address:
         yield address
