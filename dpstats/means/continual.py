@@ -285,7 +285,7 @@ class ContinualMeanErrors(ScoreErrors):
     def start(self) -> Floats:
         # A count below its noise is raised to the noise, which draws the mean towards the middle.
         count, total = self.totals.T
-        return self._in_units(_between(-1.0, total / np.maximum(count, self.deviations), 1.0))
+        return self._in_units(_clip(-1.0, total / np.maximum(count, self.deviations), 1.0))
 
     @property
     def standard_error(self) -> Floats:
@@ -302,7 +302,7 @@ class ContinualMeanErrors(ScoreErrors):
         share = (value - (low / 2 + high / 2)) / (high / 2 - low / 2)
         # Rows were rounded to steps, so the mean may be half a step away.
         estimate = (self.start - (low / 2 + high / 2)) / (high / 2 - low / 2)
-        m = _between(-1.0, _between(share - _ROUNDING, estimate, share + _ROUNDING), 1.0)
+        m = _clip(-1.0, _clip(share - _ROUNDING, estimate, share + _ROUNDING), 1.0)
         count, total = self._possible
         return np.asarray((total - m * count) / (self.deviations * np.sqrt(1 + m**2)))
 
@@ -332,14 +332,14 @@ class ContinualMeanErrors(ScoreErrors):
     def _possible(self) -> Limits:
         """Counts and sums. A sum outside the range that its count allows is moved to the nearest allowed value."""
         count, total = self.totals.T
-        return count, _between(-np.abs(count), total, np.abs(count))
+        return count, _clip(-np.abs(count), total, np.abs(count))
 
     def _in_units(self, share: Floats) -> Floats:
         low, high = self.bounds
-        return _between(low, low / 2 + high / 2 + (high / 2 - low / 2) * share, high)
+        return _clip(low, low / 2 + high / 2 + (high / 2 - low / 2) * share, high)
 
 
-def _between(low: Any, value: Floats, high: Any) -> Floats:
+def _clip(low: Any, value: Floats, high: Any) -> Floats:
     """Return the nearest values between limits: `numpy.clip`, at a third of its time for few numbers."""
     return np.asarray(np.minimum(np.maximum(value, low), high))
 
