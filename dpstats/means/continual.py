@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -30,6 +31,7 @@ Floats = NDArray[np.float64]
 _FACTOR_BITS, _VALUE_BITS = 20, 12
 _ROUNDING = 2.0 ** -(_VALUE_BITS + 1)
 """Half a step of values, in half-widths of the bounds."""
+_QUARTER, _TURNS = np.pi / 4, np.array([-np.pi, 0.0, np.pi])
 
 
 class StepMean(NamedTuple):
@@ -279,11 +281,11 @@ class ContinualMeanErrors(ScoreErrors):
     deviations: Floats
     bounds: tuple[float, float]
 
-    @property
+    @cached_property
     def start(self) -> Floats:
         # A count below its noise is raised to the noise, which draws the mean towards the middle.
         count, total = self.totals.T
-        return self._in_units(np.clip(total / np.maximum(count, self.deviations), -1.0, 1.0))
+        return self._in_units(_clip(-1.0, total / np.maximum(count, self.deviations), 1.0))
 
     @property
     def standard_error(self) -> Floats:
@@ -300,38 +302,46 @@ class ContinualMeanErrors(ScoreErrors):
         share = (value - (low / 2 + high / 2)) / (high / 2 - low / 2)
         # Rows were rounded to steps, so the mean may be half a step away.
         estimate = (self.start - (low / 2 + high / 2)) / (high / 2 - low / 2)
-        m = np.clip(np.clip(estimate, share - _ROUNDING, share + _ROUNDING), -1.0, 1.0)
+        m = _clip(-1.0, _clip(share - _ROUNDING, estimate, share + _ROUNDING), 1.0)
         count, total = self._possible
         return np.asarray((total - m * count) / (self.deviations * np.sqrt(1 + m**2)))
 
     def limits(self, tail: Tail) -> Limits:
         # T - m N is proportional to the distance of the point (N, T) from the line at the angle arctan(m). Lines nearer
         # than z deviations have angles around the angle of the point.
-        count, total = self._possible
-        distance, angle = np.maximum(np.hypot(count, total), 1e-300), np.arctan2(total, count)
+        distance, angle = self._polar
         half = np.arcsin(np.minimum(normal_quantile(tail) * self.deviations / distance, 1.0))
-        low, high = angle - half, angle + half
         # A line at an angle is also one at the angle less pi. The hull of both, within 45 degrees, is an interval.
-        quarter = np.pi / 4
-        ends = np.array([[low + turn, high + turn] for turn in (-np.pi, 0.0, np.pi)])
-        ends = np.where(np.all([ends[:, 1] >= -quarter, ends[:, 0] <= quarter], axis=0)[:, None], ends, np.nan)
-        least, most = np.nanmin(ends[:, 0], axis=0), np.nanmax(ends[:, 1], axis=0)
+        low, high = (np.add.outer(_TURNS, end) for end in (angle - half, angle + half))
+        beyond = (high < -_QUARTER) | (low > _QUARTER)
+        least = np.where(beyond, _QUARTER, np.maximum(low, -_QUARTER)).min(axis=0)
+        most = np.where(beyond, -_QUARTER, np.minimum(high, _QUARTER)).max(axis=0)
         # The estimate is inside, even if a count that is mostly noise moves the accepted values elsewhere.
         start, width = self.start, _ROUNDING * (self.bounds[1] - self.bounds[0]) / 2
-        least, most = (np.tan(np.clip(end, -quarter, quarter)) for end in (least, most))
-        least = np.minimum(self._in_units(least) - width, start)
-        most = np.maximum(self._in_units(most) + width, start)
+        least = np.minimum(self._in_units(np.tan(least)) - width, start)
+        most = np.maximum(self._in_units(np.tan(most)) + width, start)
         return np.maximum(least, self.bounds[0]), np.minimum(most, self.bounds[1])
 
-    @property
+    @cached_property
+    def _polar(self) -> Limits:
+        """Lengths and angles of the points of counts and sums."""
+        count, total = self._possible
+        return np.maximum(np.hypot(count, total), 1e-300), np.arctan2(total, count)
+
+    @cached_property
     def _possible(self) -> Limits:
         """Counts and sums. A sum outside the range that its count allows is moved to the nearest allowed value."""
         count, total = self.totals.T
-        return count, np.clip(total, -np.abs(count), np.abs(count))
+        return count, _clip(-np.abs(count), total, np.abs(count))
 
     def _in_units(self, share: Floats) -> Floats:
         low, high = self.bounds
-        return np.clip(low / 2 + high / 2 + (high / 2 - low / 2) * share, low, high)
+        return _clip(low, low / 2 + high / 2 + (high / 2 - low / 2) * share, high)
+
+
+def _clip(low: Any, value: Floats, high: Any) -> Floats:
+    """Return the nearest values between limits: `numpy.clip`, at a third of its time for few numbers."""
+    return np.asarray(np.minimum(np.maximum(value, low), high))
 
 
 @dataclass(frozen=True, slots=True, eq=False)

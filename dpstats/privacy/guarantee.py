@@ -149,6 +149,10 @@ class Neighbors(enum.Enum):
     REPLACE_ONE = "one row replaced"
     ADD_OR_REMOVE_ONE = "one row added or removed"
 
+    def __reduce__(self) -> tuple[type[Neighbors], tuple[str]]:
+        # For skops, which asks for no protocol and writes the call that this names.
+        return Neighbors, (self.value,)
+
 
 _WORDS = {"replace_one": Neighbors.REPLACE_ONE, "add_or_remove": Neighbors.ADD_OR_REMOVE_ONE}
 

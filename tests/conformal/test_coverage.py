@@ -17,6 +17,7 @@ from dpstats.conformal.coverage import (
     least_rows,
     place_scores,
     price_in_rows,
+    read_scores,
 )
 from dpstats.release.session import Session
 from tests.conformal.models import Zero
@@ -115,6 +116,14 @@ def test_a_group_of_any_size_is_covered(alpha: float, scale: float, price: float
         target = np.floor(ranks + (size - counted) / 2)
         bound = np.clip((np.minimum(target, size) + 1 - price) / (size + 1), 0, 1)
         assert (law * np.where(counted < rule.least, 1, bound)).sum() >= 1 - alpha - 1e-9
+
+
+def test_a_group_whose_count_is_below_the_least_has_no_finite_score() -> None:
+    plan = conformal_plan(400, 1, 0.1, 1.0, (1.0, 10.0, True), 8, ("a", "b"), "public", "Zero")
+    assert plan.rule is not None
+    released = {"score": np.array([3, 3]), "rows of each group": np.array([plan.rule.least, plan.rule.least - 1.0])}
+    scores, counts = read_scores(released, plan)
+    assert scores.tolist() == [plan.grid[3], np.inf] and counts is not None
 
 
 def test_one_row_moves_log_probabilities_by_epsilon_at_most() -> None:

@@ -156,10 +156,11 @@ def test_groups_are_covered_each() -> None:
 
     model = LinearRegression().fit(*((f := sample(500))[0][["x"]], f[1]))
     X, y = sample(4000)
-    options = {"groups": ["a", "b", "c"], "by": "g", "score_bounds": 50}
+    # The last group has a finite interval, and rows of no declared group do not have it.
+    options = {"groups": ["c", "a", "b"], "by": "g", "score_bounds": 50}
     made = PrivateConformalRegressor(model, **options, **PUBLIC).fit(X, y)
-    assert made.half_width_[0] < 0.5 < made.half_width_[1] and made.half_width_[2] == np.inf
-    assert made.groups_ == ("a", "b", "c") and made.counts_.shape == (3,)
+    assert made.half_width_[1] < 0.5 < made.half_width_[2] < np.inf == made.half_width_[0]
+    assert made.groups_ == ("c", "a", "b") and made.counts_.shape == (3,)
     new, outcome = sample(4000)
     low, high = made.predict_interval(new)
     inside = (low <= outcome) & (outcome <= high)
@@ -221,6 +222,8 @@ def test_unprotected_training_is_said_everywhere() -> None:
     made = PrivateConformalRegressor(Zero(), score_bounds=50, training="unprotected", random_state=0).fit(X, y)
     for text in (str(made.summary()), str(made.plan_), made.methods_text(), str(made.receipt().content)):
         assert "unprotected" in text
+    public = made.set_params(training="public").fit(X, y).summary().notes
+    assert len(made.set_params(training="unprotected").fit(X, y).summary().notes) == len(public) + 1
 
 
 @pytest.mark.parametrize(
@@ -292,6 +295,11 @@ def test_rounding_never_takes_an_end_inside() -> None:
     made = PrivateConformalRegressor(First(), score_bounds=(0.1, 10), n_points=40, epsilon=50.0, **PUBLIC)
     low, high = made.fit(X, y).predict_interval(X)
     assert ((low <= y) & (y <= high)).all() and high[0] - low[0] < 0.3
+    # Each row again, with its own residual as the half-width: 3.67 + 0.1 may be less than y by a rounding.
+    for row, outcome in zip(X[::3], y[::3], strict=True):
+        made.half_width_ = float(abs(outcome - row[0] / 3))
+        low, high = made.predict_interval([row])
+        assert low[0] <= outcome <= high[0]
 
 
 @pytest.mark.parametrize("label", ["a", "b", "nobody"])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import builtins
+import contextlib
 import functools
 import http.server
 import os
@@ -20,7 +21,7 @@ from dpstats.data.duckdb_rows import Address
 from dpstats.errors import InvalidData
 from dpstats.means import ClippedMean
 
-pytest.importorskip("duckdb")
+duckdb = pytest.importorskip("duckdb")
 pytest.importorskip("pyarrow")
 
 FILES = 200
@@ -73,15 +74,25 @@ class Parts(Pages):
         self.wfile.write(content[start : end + 1])
 
 
-@pytest.fixture(params=[Pages, Parts])
-def site(request: pytest.FixtureRequest, folder: Path) -> Iterator[str]:
-    pytest.importorskip("aiohttp")
-    handler = functools.partial(request.param, directory=str(folder))
+@contextlib.contextmanager
+def served(kind: type[Pages], folder: Path) -> Iterator[str]:
+    """Serve a folder, and give its address."""
+    handler = functools.partial(kind, directory=str(folder))
     server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler)
     threading.Thread(target=server.serve_forever, daemon=True).start()
-    yield f"http://127.0.0.1:{server.server_port}"
-    server.shutdown()
-    server.server_close()
+    try:
+        yield f"http://127.0.0.1:{server.server_port}"
+    finally:
+        server.shutdown()
+        server.server_close()
+
+
+@pytest.fixture(params=[Pages, Parts])
+def site(request: pytest.FixtureRequest, folder: Path) -> Iterator[str]:
+    pytest.importorskip("fsspec")
+    pytest.importorskip("aiohttp")
+    with served(request.param, folder) as address:
+        yield address
 
 
 def test_a_web_server_has_files(site: str, folder: Path) -> None:
@@ -139,10 +150,8 @@ def test_a_bucket_is_read(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None
         server.stop()
 
 
-@pytest.mark.parametrize("httpfs", [False, True])
-def test_without_fsspec_httpfs_reads_a_file_or_the_error_says_what_would(
-    httpfs: bool, monkeypatch: pytest.MonkeyPatch
-) -> None:
+@pytest.fixture
+def no_fsspec(monkeypatch: pytest.MonkeyPatch) -> None:
     taken = builtins.__import__
 
     def without(name: str, *given: Any) -> Any:
@@ -151,6 +160,31 @@ def test_without_fsspec_httpfs_reads_a_file_or_the_error_says_what_would(
         return taken(name, *given)
 
     monkeypatch.setattr(builtins, "__import__", without)
+
+
+def has_httpfs() -> bool:
+    installed = "SELECT installed FROM duckdb_extensions() WHERE extension_name = 'httpfs'"
+    found = duckdb.connect().execute(installed).fetchone()
+    return bool(found and found[0])
+
+
+@pytest.mark.usefixtures("no_fsspec")
+@pytest.mark.skipif(not has_httpfs(), reason="DuckDB's httpfs is not installed: INSTALL httpfs")
+def test_httpfs_reads_a_file(folder: Path) -> None:
+    with served(Parts, folder) as site:
+        one = "rows/month=0/part-000.parquet"
+        for query in ("", "?token=secret"):
+            np.testing.assert_array_equal(mean(f"{site}/{one}{query}"), mean(folder / one))
+        with pytest.raises(InvalidData) as error:
+            mean(f"{site}/none.parquet?token=secret")
+        assert "secret" not in str(error.value)
+
+
+@pytest.mark.usefixtures("no_fsspec")
+@pytest.mark.parametrize("httpfs", [False, True])
+def test_without_fsspec_httpfs_reads_a_file_or_the_error_says_what_would(
+    httpfs: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("dpstats.data.duckdb_rows._has_httpfs", lambda: httpfs)
     if not httpfs:
         with pytest.raises(InvalidData, match=r"duckdb\.sql\(\"FROM 'https://\.\.\.'\"\)"):

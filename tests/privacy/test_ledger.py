@@ -9,11 +9,13 @@ import subprocess
 import sys
 import threading
 from collections import Counter
-from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
 from fractions import Fraction
 from multiprocessing import get_context
 from pathlib import Path
 
+import dask
+import joblib
 import numpy as np
 import pytest
 
@@ -77,10 +79,25 @@ def charge_in_another_process(budget):
     return 1
 
 
-def test_estimators_in_several_processes_share_it(path):
-    budget = PrivacyBudget(1.0, ledger=path)
+def with_processes(budget, count):
     with ProcessPoolExecutor(2, mp_context=get_context("spawn")) as pool:
-        assert sum(pool.map(charge_in_another_process, [budget] * 14)) == 10
+        return sum(pool.map(charge_in_another_process, [budget] * count))
+
+
+def with_joblib(budget, count):
+    return sum(joblib.Parallel(2)(joblib.delayed(charge_in_another_process)(budget) for _ in range(count)))
+
+
+def with_dask(budget, count):
+    tasks = [dask.delayed(charge_in_another_process)(budget) for _ in range(count)]
+    return sum(dask.compute(*tasks, scheduler="processes", num_workers=2))
+
+
+def test_estimators_under_three_schedulers_share_it(path):
+    budget = PrivacyBudget(1.0, ledger=path)
+    with ThreadPoolExecutor(3) as pool:
+        made = list(pool.map(lambda run: run(budget, 6), (with_processes, with_joblib, with_dask)))
+    assert sum(made) == 10, made
     assert budget.remaining == PrivacyGuarantee(0.0)
     assert [entry.label for entry in budget.history()] == ["ClippedMean"] * 10
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -13,7 +14,7 @@ from dpstats.data.rows import Table
 from dpstats.means import AdaptiveMean
 from dpstats.means.adaptive_estimate import OUTSIDE, SQUARED_NORMS, SUMS
 from dpstats.privacy import JointStage
-from registry.entry import Dataset, Entry, PlantedBug, core, fitted, having, quieter, with_less_noise
+from registry.entry import Asked, Dataset, Entry, PlantedBug, core, fitted, having, quieter, with_less_noise
 
 FAR = 1e4
 
@@ -127,10 +128,11 @@ def _entry(
     plan = estimator.plan(*X.shape)
     center = np.linspace(0.3, -0.7, d)
 
-    def integers(data: Dataset) -> list[Any]:
+    def integers(data: Dataset) -> Asked:
         # Any center that earlier releases could have led to.
         scale = 0.37 if plan.follows else 1.0
-        return [estimator._steps(Table(data), plan, t, center, "error", scale) for t in range(len(plan.stages))]
+        rows, stages = Table(data), range(len(plan.stages))
+        return Asked([partial(estimator._steps, rows, plan, t, center, "error", scale) for t in stages])
 
     def pairs() -> Iterator[tuple[np.ndarray, np.ndarray]]:
         yield from _pairs(d)()

@@ -5,7 +5,6 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cache
 from typing import Any
 
 import numpy as np
@@ -36,13 +35,17 @@ class Asked(Sequence[Steps]):
     """The integers of each stage, each read from the data when it is first asked for."""
 
     def __init__(self, answers: Sequence[Callable[[], Steps]]) -> None:
-        self._answers = [cache(answer) for answer in answers]
+        self._answers, self._known = answers, dict[int, Steps]()
 
     def __len__(self) -> int:
         return len(self._answers)
 
     def __getitem__(self, place: Any) -> Any:
-        return self._answers[place]()
+        if place >= len(self):
+            raise IndexError(place)
+        if place not in self._known:
+            self._known[place] = self._answers[place]()
+        return self._known[place]
 
 
 def content(data: Dataset) -> Hashable:

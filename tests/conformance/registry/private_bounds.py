@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
+import pandas as pd
 
+from dpstats.errors import DPStatsError
 from dpstats.means import PrivateBounds
 from dpstats.mechanisms.unknown_bounds import TAILS, WINDOWS
 from dpstats.mechanisms.windows import count_tails, window_utilities
+from dpstats.privacy.plan import Plan
 from dpstats.release.groups import Runs
 from dpstats.release.session import Part, Session
+from dpstats.sql import PrivateSQL
 from registry.entry import Dataset, Entry, PlantedBug, Traits, core, fitted, having, with_less_noise
 
 Pair = tuple[Dataset, Dataset]
@@ -76,6 +81,15 @@ def view(plan: Any, released: Any) -> np.ndarray:
     return np.column_stack([chosen, counts[:, second] - counts[:, first]])
 
 
+def choose_for_sql(data: Dataset, budget: Any) -> tuple[Plan, np.ndarray]:
+    """Return the plan of a choice of bounds for queries, and the bounds: zeros where none were found."""
+    sql = PrivateSQL({"t": pd.DataFrame({"x": data[:, 0]})}, epsilon=1.0, budget=budget)
+    found = np.zeros(2)
+    with contextlib.suppress(DPStatsError):
+        found[:] = tuple(sql.choose_bounds("t.x", epsilon=3.0))
+    return PrivateBounds(**THREE, for_epsilon=1.0).plan(N, 1), found
+
+
 @having(
     {
         PrivateBounds: Traits(
@@ -128,5 +142,25 @@ def entries() -> Iterator[Entry]:
                 "a quarter of the noise", core(HalfTheNoise(**THREE, neighbors="add_or_remove"), view), *pair, 3.0, 0.0
             ),
         ),
+        most_trials=20_000,
+    )
+    # The same release of a column of a table. The charge has the name of the class that makes it.
+    chosen = PrivateBounds(**THREE, for_epsilon=1.0)
+    pair = rows(4.6), rows(90.0)
+    yield Entry(
+        name="private bounds of a column of SQL",
+        covers=PrivateBounds,
+        method="choose_bounds",
+        label="PrivateSQL",
+        proof="private-bounds.md",
+        plan=chosen.plan(N, 1),
+        integers=tails,
+        pairs=pairs,
+        draw=core(chosen, view),
+        dataset=pair[0],
+        neighbor=pair[1],
+        power=0.02,
+        public=choose_for_sql,
+        bugs=(PlantedBug("a quarter of the noise", core(HalfTheNoise(**THREE), view), *pair, 3.0, 0.0),),
         most_trials=20_000,
     )

@@ -26,6 +26,7 @@ from tests.outside.statements import (
     queries,
     regressions,
     statistics,
+    streams,
     survival,
     tables,
 )
@@ -62,6 +63,7 @@ FAMILIES = {
     "Hotelling": (2, covariance.draw_hotelling),
     "workloads": (2, queries.draw_workload),
     "SQL": (3, queries.draw_sql),
+    "streams": (1, streams.draw_cell),
 }
 """How often a family is drawn, and what draws its cells."""
 SECONDS = 20.0

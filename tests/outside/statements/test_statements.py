@@ -329,7 +329,7 @@ FAULTS: dict[str, tuple[Any, str, Any, str, str, Callable[[Cell], bool]]] = {
 HALVED = (
     "means", "variances", "units", "units, delta 0", "private bounds", "quantiles", "quantiles, auto",
     "group quantiles", "proportions", "tables", "counts", "covariances", "correlations", "Spearman",
-    "components", "workloads", "SQL",
+    "components", "workloads", "SQL", "streams",
 )  # fmt: skip
 """Families whose intervals of half the length must be found false."""
 MOST_CELLS = 5
