@@ -185,7 +185,8 @@ def test_levels_are_compared_entry_by_entry(tmp_path: Path, capsys: pytest.Captu
     fewer = [*arguments, "--levels", "plan=1,2"]
     # Rows without a declared level are left out.
     result = json_of(fewer, capsys)
-    assert LEFT_OUT in " ".join(result["notes"]) and [stage["name"] for stage in result["plan"]["stages"]][0] == "rows"
+    assert LEFT_OUT in " ".join(result["notes"])
+    assert result["plan"]["stages"][0]["name"] == "observed rows"
     levels, bounds = {"plan": ["1", "2"]}, {}
     model = PrivateLogisticRegression.from_formula("any ~ plan", rows, levels=levels, bounds=bounds, random_state=1)
     assert result["params"][1]["estimate"] == model.coef_[0]
