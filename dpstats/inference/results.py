@@ -350,7 +350,8 @@ class Summary(Reported):
         if sum(max(map(len, column)) + 2 for column in zip(*table, strict=True)) > _WIDEST + 2:
             lines = wrap_heads(self, len)
             heads = max(map(len, lines))
-            table[:1] = zip(*([""] * (heads - len(each)) + [*map(printable, each)] for each in lines), strict=True)
+            above = [[""] * (heads - len(each)) + [*map(printable, each)] for each in lines]
+            table[:1] = [list(row) for row in zip(*above, strict=True)]
         widths = [max(len(row[j]) for row in table) for j in range(len(self.columns))]
 
         def line(row: Sequence[str]) -> str:
