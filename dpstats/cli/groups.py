@@ -588,7 +588,7 @@ class KsCommand(ReleaseCommand):
     --by NAME
         with --groups: the column that has the labels
     --unknown {drop,error}
-        with --groups: what a row with another label does: it is left out (default), or the file is refused
+        with --groups: leave out rows with other labels (default), or refuse the file
     --statistic {ks,kuiper,cvm}, default ks
         Kolmogorov-Smirnov (default), Kuiper (spread and tails), or Cramer-von Mises
     """

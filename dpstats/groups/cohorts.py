@@ -247,7 +247,7 @@ class CohortTable(PrivateEstimator[CohortPlan]):
             )
         if self.by in columns:
             remedy = "The table has the sizes of the arms already."
-            raise refuse("columns", given=self.by, allowed="other columns than that of the arms", remedy=remedy)
+            raise refuse("columns", given=self.by, allowed="columns other than the column of the arms", remedy=remedy)
         epsilon = check_real("epsilon", self.epsilon, above=0)
         # The scales of the parts are rounded up, and their sum must not exceed epsilon.
         each = epsilon / (1 + len(columns)) * (1 - 2.0**-40)

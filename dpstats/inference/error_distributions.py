@@ -306,7 +306,7 @@ class ScoreErrors(ErrorDistribution):
 
 @dataclass(frozen=True, eq=False)
 class SeveralScores(ScoreErrors):
-    """Errors of several numbers, each with a score of its own.
+    """Errors of several numbers, each with a separate score.
 
     Attributes
     ----------

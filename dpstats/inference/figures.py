@@ -102,7 +102,7 @@ def set_title(where: Any, title: str, size: float = 10.0) -> None:
     figure = where.get_figure() or where
     size = size if _columns.get() is None else min(size, _TEXT)
     across = 1 if where is figure else where.get_gridspec().ncols if where.get_subplotspec() else 1
-    # The width of a letter is about 0.6 of its height. In a column of a paper, names stand beside the Axes.
+    # The width of a letter is about 0.6 of its height. In a column of a paper, names of rows need a part of it.
     beside = 1.0 if where is figure or _columns.get() != 1 else 0.6
     letters = int(beside * figure.get_figwidth() * 72 / across / (0.6 * size))
     set_text = where.suptitle if where is figure else where.set_title

@@ -420,7 +420,7 @@ class GroupRankTest(RankTest):
             raise refuse_data("y", allowed=f"have the public sizes that were declared, {plan.sizes}")
         return values, codes
 
-    def _of_declared(self, rows: Rows, plan: RankPlan) -> tuple[Any, Any]:
+    def _read_declared(self, rows: Rows, plan: RankPlan) -> tuple[Any, Any]:
         """Return the values and the codes of the rows with a declared label."""
         values, codes = self._grouped(rows, plan)
         return values[codes >= 0], codes[codes >= 0]
@@ -567,7 +567,7 @@ class MannWhitneyTest(GroupRankTest):
         return ("two groups", self.alternative, "Mann-Whitney test", "values have the same distribution in both groups")
 
     def _read(self, rows: Rows, plan: RankPlan) -> Mapping[str, Any]:
-        values, codes = self._of_declared(rows, plan)
+        values, codes = self._read_declared(rows, plan)
         if plan.middle is None:
             return {STATISTIC: centered_rank_sums(values, codes, 2)[:1]}
         return {STATISTIC: plan.middle.measure(values, codes)}
@@ -685,7 +685,7 @@ class KruskalWallisTest(GroupRankTest):
         return ("groups", "groups differ", "Kruskal-Wallis test", "values have the same distribution in all groups")
 
     def _read(self, rows: Rows, plan: RankPlan) -> Mapping[str, Any]:
-        sums = centered_rank_sums(*self._of_declared(rows, plan), len(plan.sizes))
+        sums = centered_rank_sums(*self._read_declared(rows, plan), len(plan.sizes))
         return {STATISTIC: np.abs(sums).sum(keepdims=True)}
 
 

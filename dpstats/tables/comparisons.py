@@ -29,6 +29,7 @@ from dpstats.tables.equations import (
 from dpstats.tables.null_tests import Cells, TableTest
 from dpstats.tables.shares import COHENS_H, DIFFERENCE, ODDS_RATIO, RISK_RATIO, Measure, NoisyShare, effect
 
+_BOTH = "that of the groups and that of the outcome"
 _MEASURES = {each.name: each for each in (ODDS_RATIO, RISK_RATIO, DIFFERENCE)}
 
 
@@ -97,7 +98,7 @@ class ComparesGroups(ABC):
         Parameters
         ----------
         measure : {"difference", "risk ratio", "odds ratio"}, default="difference"
-            What is compared.
+            Measure to compare.
         reference : level of the first attribute, optional
             Compare every other group with it. Default: all pairs.
         outcome, attributes
@@ -118,7 +119,7 @@ class ComparesGroups(ABC):
         ('a - c', 'b - c')
         """
         chosen = _MEASURES[check_choice("measure", measure, list(_MEASURES))]
-        cells = self._two(attributes, "that of the groups and that of the outcome")
+        cells = self._two(attributes, _BOTH)
         levels, event = cells.levels[0], self._event(cells, outcome)
         if len(levels) < 2:
             raise refuse("levels", got="one group", allowed="have two or more to be compared")
@@ -131,7 +132,7 @@ class ComparesGroups(ABC):
         ]
         sign = "-" if chosen is DIFFERENCE else "/"
         by, of = cells.names
-        words = f"{chosen.name} of the shares with {of} = {cells.levels[1][event]}, by {by}, in the population"
+        words = f"{chosen.name} of the proportions with {of} = {cells.levels[1][event]}, by {by}, in the population"
         return Estimates(
             np.array([one.estimate for one in found]),
             np.array([one.error for one in found]),
@@ -241,7 +242,7 @@ class ComparesGroups(ABC):
         outcome, attributes
             The same as in `difference`.
         """
-        cells = self._two(attributes, "that of the groups and that of the outcome")
+        cells = self._two(attributes, _BOTH)
         event = self._event(cells, outcome)
         rows, columns = cells.counts.shape
         converted = attempt(
