@@ -275,7 +275,7 @@ def draw_power(curve: PowerCurve, ax: Any = None, **style: Any) -> Any:
     axis.plot(curve.n_samples, curve.power, **{"marker": "o", "ms": 4, "color": ESTIMATE, **style})
     axis.axhline(0.8, color="0.5", lw=1, ls="--")
     axis.set_xscale("log")
-    # Numbers of rows that were asked for, at most five: those of a short logarithmic scale lie upon each other.
+    # At most five given numbers of rows: the labels of a short logarithmic scale would overlap.
     shown = curve.n_samples[:: -(-len(curve.n_samples) // 5)]
     axis.set_xticks(shown, [f"{n:,}" for n in shown])
     axis.tick_params(axis="x", which="minor", labelbottom=False)
