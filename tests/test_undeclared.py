@@ -210,18 +210,24 @@ def test_rows_with_a_missing_entry_are_left_out_too_or_refused(name: str) -> Non
         EVERY[name](holes, ARMS, unknown="keep")
 
 
-@pytest.mark.parametrize("name", ["Kolmogorov-Smirnov", "Hotelling"])
-def test_labels_of_no_row_are_named_after_the_count(name: str) -> None:
+def test_labels_of_no_row_are_named_after_the_count() -> None:
     for given, missing in (({}, False), ({"missing": "drop"}, True)):
         with pytest.raises(InvalidData, match="Check the spelling of groups") as found:
-            EVERY[name](TRIAL, ["contrl", "durg"], **given)
+            hotelling(TRIAL, ["contrl", "durg"], **given)
         assert LEFT_OUT in str(found.value) and ("missing entries" in str(found.value)) == missing
+
+
+@pytest.mark.parametrize("release", [mann_whitney, smirnov])
+def test_released_sizes_notice_a_misspelled_label(release: Release) -> None:
+    notes = " ".join(release(TRIAL, ["contrl", "drug"])[1].notes)
+    assert "Noise only: 'contrl'" in notes and "heck the spelling" in notes
+    assert "spelling" not in str(release(TRIAL, ARMS)[1])
 
 
 def test_undeclared_rows_move_no_statistic_of_ranks() -> None:
     # Also their values do not: only the number of rows is in the noise.
     far = TRIAL.assign(score=np.where(TRIAL["arm"].isin(ARMS), TRIAL["score"], 1e6))
-    for release in (mann_whitney, kruskal_wallis):
+    for release in (mann_whitney, kruskal_wallis, smirnov):
         assert release(TRIAL, ARMS)[0] == release(far, ARMS)[0]
 
 

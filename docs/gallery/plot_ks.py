@@ -29,8 +29,7 @@ print(result.summary())
 
 epsilons = np.array([0.1, 0.2, 0.5, 1.0, 2.0])
 tests = [
-    ks_test(visits, group, groups=["limited", "not limited"], unknown="error", epsilon=epsilon, random_state=0)
-    for epsilon in epsilons
+    ks_test(visits, group, groups=["limited", "not limited"], epsilon=epsilon, random_state=0) for epsilon in epsilons
 ]
 figure, (left, right) = plt.subplots(1, 2, figsize=(9.5, 3.6))
 at = np.arange(25)

@@ -587,6 +587,8 @@ class KsCommand(ReleaseCommand):
     parameters = """
     --by NAME
         with --groups: the column that has the labels
+    --unknown {drop,error}
+        with --groups: leave out rows with other labels (default), or refuse the file
     --statistic {ks,kuiper,cvm}, default ks
         Kolmogorov-Smirnov (default), Kuiper (spread and tails), or Cramer-von Mises
     """
@@ -611,6 +613,8 @@ class KsCommand(ReleaseCommand):
     def _check_labels(self, options: argparse.Namespace) -> None:
         if (options.by is None) != (options.groups is None):
             raise refuse("--by", allowed="be given with --groups, and with it only")
+        if options.groups is None and options.unknown is not None:
+            raise refuse("--unknown", allowed="be given with --groups only")
 
     def width(self, options: argparse.Namespace) -> int | None:
         return 1
@@ -621,7 +625,8 @@ class KsCommand(ReleaseCommand):
         self._check_labels(options)
         own = given(options, "statistic epsilon missing")
         if options.groups is not None:
-            return KolmogorovSmirnovTest(groups=split_list(options.groups), **own)
+            unknown = options.unknown or "drop"
+            return KolmogorovSmirnovTest(groups=split_list(options.groups), unknown=unknown, **own)
         name, *args = split_list(options.distribution) or [""]
         words = "a name of scipy.stats and numbers, separated by commas"
         return GoodnessOfFitTest(distribution=name, args=tuple(numbers_of("--distribution", args, words)), **own)

@@ -210,6 +210,9 @@ class RegressCommand(ReleaseCommand):
     --levels NAME=A,B,..., repeated
         public levels of a column of categories; coefficients compare each with the first. A missing entry of a file is
         the empty level
+    --unknown {drop,error}, default drop
+        what a row outside the --levels does: it is left out, and the fit counts the others (default), or the file is
+        refused
     --factor NAME=A,B,..., repeated
         newton, linear, with --column: a column of categories with these public levels, which may be rare; rows of other
         levels add nothing
@@ -267,8 +270,10 @@ class RegressCommand(ReleaseCommand):
             return frame[columns], frame[outcome]
         import pandas as pd
 
+        from dpstats.data.rows import NO_CODES
+
         frame = table.frame(model.columns, words, text=model.levels) if of_units is None else of_units
-        X, y = model.formula.rows(frame)
+        X, y = model.formula.rows(frame, NO_CODES, options.missing == "drop", options.unknown == "drop")
         design = pd.DataFrame(X, columns=list(model.formula.names))
         for name, _ in model.further.values():
             design[name] = frame[name].to_numpy()
@@ -308,7 +313,10 @@ class RegressCommand(ReleaseCommand):
             own["y_bounds"] = model.y_bounds
         for option, (name, pair) in model.further.items():
             own |= {option: name, _BOUNDS_OF[option]: pair}
-        return kinds[method](x_bounds=model.x_bounds, fit_intercept=model.intercept, **own)
+        made = kinds[method](x_bounds=model.x_bounds, fit_intercept=model.intercept, **own)
+        if model.formula is not None:
+            made.leave_out_levels(model.formula, options.unknown)
+        return made
 
     def report(self, model: Any, options: argparse.Namespace) -> tuple[list[Any], dict[str, Any]]:
         together = model.f_test()

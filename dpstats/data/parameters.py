@@ -146,6 +146,11 @@ def _order(name: str, labels: list[Any] | None, names: list[Any]) -> list[int] |
         return [place[column] for column in names]
     if labels == default or names == list(range(len(names))):
         return None
+    if without := [column for column in names if column not in place]:
+        remedy = "Every column needs its own."
+        raise refuse(
+            name, got=f"none for {show_names(without)}", allowed="have the columns of X as labels", remedy=remedy
+        )
     raise refuse(
         name,
         got=f"{len(labels)} other labels for the columns {show_names(names)}",

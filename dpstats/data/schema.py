@@ -430,7 +430,10 @@ class Schema:
             if needed:
                 parameter = roles.get(needed[0], "columns")
                 raise refuse_data(
-                    "X", got="columns without names", allowed=f"a data frame with the column that {parameter} names"
+                    "X",
+                    got="columns without names",
+                    allowed=f"a data frame with the column that {parameter} names",
+                    remedy="Make one: pandas.DataFrame(X), of an array with columns=[...].",
                 )
             return self
         if len(set(map(str, names))) < len(names):

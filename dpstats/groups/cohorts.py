@@ -237,13 +237,16 @@ class CohortTable(PrivateEstimator[CohortPlan]):
         self._policy()
         if not isinstance(self.by, str):
             raise refuse("by", given=self.by, allowed="the name of the column of the arms")
-        if not isinstance(columns, Mapping) or not 1 <= len(columns) <= _MOST_COLUMNS or self.by in columns:
+        if not isinstance(columns, Mapping) or not 1 <= len(columns) <= _MOST_COLUMNS:
             raise refuse(
                 "columns",
                 got=f"a {type(columns).__name__}",
                 allowed="a mapping of other columns to their statistics, such as "
                 "{'age': {'mean': (18, 100)}, 'sex': {'levels': ['f', 'm']}}",
             )
+        if self.by in columns:
+            remedy = "The table has the sizes of the arms already."
+            raise refuse("columns", given=self.by, allowed="columns other than the column of the arms", remedy=remedy)
         epsilon = check_real("epsilon", self.epsilon, above=0)
         # The scales of the parts are rounded up, and their sum must not exceed epsilon.
         each = epsilon / (1 + len(columns)) * (1 - 2.0**-40)

@@ -306,6 +306,44 @@ class ScoreErrors(ErrorDistribution):
 
 
 @dataclass(frozen=True, eq=False)
+class SeveralScores(ScoreErrors):
+    """Errors of several numbers, each with a separate score.
+
+    Attributes
+    ----------
+    parts : tuple of ScoreErrors
+        Each of one number.
+
+    Examples
+    --------
+    >>> from dpstats.inference.error_distributions import NormalErrors, SeveralScores
+    >>> parts = (NormalErrors(np.asarray(1.0), np.asarray(0.5)), NormalErrors(np.asarray(3.0), np.asarray(0.1)))
+    >>> SeveralScores(parts).score(np.zeros(2))
+    array([ 2., 30.])
+    """
+
+    parts: tuple[ScoreErrors, ...]
+
+    @property
+    def start(self) -> Floats:
+        return np.array([float(part.start) for part in self.parts])
+
+    @property
+    def box(self) -> Limits:
+        low, high = np.array([part.box for part in self.parts], dtype=np.float64).T
+        return low, high
+
+    def limits(self, tail: Tail) -> Limits:
+        tails = np.broadcast_to(tail, len(self.parts)).tolist()
+        low, high = np.array([part.limits(each) for part, each in zip(self.parts, tails, strict=True)]).T
+        return low, high
+
+    def score(self, value: Floats) -> Floats:
+        values = np.broadcast_to(value, (*np.shape(value)[:-1], len(self.parts)))
+        return np.stack([part.score(values[..., j]) for j, part in enumerate(self.parts)], axis=-1)
+
+
+@dataclass(frozen=True, eq=False)
 class NoLimits(ErrorDistribution):
     """Errors with an unknown distribution: there are no intervals and no p-values."""
 

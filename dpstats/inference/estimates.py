@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from dpstats.data.parameters import by_name, check_choice, check_columns, check_flag
 from dpstats.errors import attempt, refuse
 from dpstats.inference.error_distributions import SIDAK, ErrorDistribution, Together
-from dpstats.inference.figures import draw_intervals, new_figure
+from dpstats.inference.figures import draw_intervals, new_figure, row_heights, row_names
 from dpstats.inference.papers import UNKNOWN
 from dpstats.inference.reports import SIMULATED, Printed, Records, Reported, free_names
 from dpstats.inference.results import FREE, ConfidenceInterval, Summary, list_some, plain, significant
@@ -363,7 +363,7 @@ class Estimates(Printed):
         """
         low, high, _ = self._ends(confidence_level)
         if ax is None:
-            ax = new_figure(figsize=(5.2, 0.9 + 0.28 * len(self.names))).add_subplot()
+            ax = new_figure(figsize=(5.2, 0.9 + row_heights(row_names(self.names, 5.2), 5.2))).add_subplot()
         draw_intervals(ax, self.names, np.ravel(self.estimate), low, high, **style)
         ax.set_xlabel(self.header)
         return ax

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpstats.errors import DPStatsError, refuse
-from dpstats.inference.papers import UNKNOWN
+from dpstats.inference.papers import UNKNOWN, wrap_cell
 from dpstats.inference.results import ConfidenceInterval, Summary
 
 if TYPE_CHECKING:
@@ -102,8 +102,9 @@ def set_title(where: Any, title: str, size: float = 10.0) -> None:
     figure = where.get_figure() or where
     size = size if _columns.get() is None else min(size, _TEXT)
     across = 1 if where is figure else where.get_gridspec().ncols if where.get_subplotspec() else 1
-    # The width of a letter is about 0.6 of its height.
-    letters = int(figure.get_figwidth() * 72 / across / (0.6 * size))
+    # The width of a letter is about 0.6 of its height. In a column of a paper, names of rows need a part of it.
+    beside = 1.0 if where is figure or _columns.get() != 1 else 0.6
+    letters = int(beside * figure.get_figwidth() * 72 / across / (0.6 * size))
     set_text = where.suptitle if where is figure else where.set_title
     set_text("\n".join(textwrap.wrap(title, max(letters, 12))), fontsize=size)
 
@@ -111,6 +112,21 @@ def set_title(where: Any, title: str, size: float = 10.0) -> None:
 def plain(name: object) -> str:
     """Return a name for a figure: matplotlib treats text between two dollars as mathematics."""
     return str(name).replace("$", r"\$")
+
+
+def row_names(labels: Sequence[object], width: float) -> list[str]:
+    """Return names of rows, in lines that two fifths of a figure of this width in inches hold."""
+    columns = _columns.get()
+    size, width = (10.0, width) if columns is None else (_TEXT, WIDTHS[columns])
+    letters = max(int(0.4 * width * 72 / (0.55 * size)), 12)
+    return ["\n".join(wrap_cell(plain(label), letters, len)) for label in labels]
+
+
+def row_heights(names: Sequence[str], width: float) -> float:
+    """Return the height of rows with these names, in inches of a figure of this width before `paper_figures`."""
+    columns = _columns.get()
+    scale = 1.0 if columns is None else width / WIDTHS[columns]
+    return scale * sum(0.28 + 0.15 * name.count("\n") for name in names)
 
 
 def draw_intervals(ax: Any, labels: Sequence[str], values: Any, low: Any, high: Any, **style: Any) -> None:
@@ -127,7 +143,7 @@ def draw_intervals(ax: Any, labels: Sequence[str], values: Any, low: Any, high: 
         if is_open.any():
             color = bars[2][0].get_color()[0]
             ax.plot(end[is_open], places[is_open], arrow, ms=5, color=color, label="_nolegend_")
-    ax.set_yticks(places, [plain(label) for label in labels])
+    ax.set_yticks(places, row_names(labels, ax.get_figure().get_figwidth()))
     ax.set_ylim(-0.6, len(labels) - 0.4)
     ax.grid(axis="x", alpha=0.25)
 
@@ -182,7 +198,8 @@ def draw_boxes(
             below = places[known] - 0.27 - 0.34 * j / size
             ax.errorbar(middle, below, xerr=errors, markevery=marked, **shown)
     notes = ("" if is_known else "\n(too few rows)" for is_known in known.tolist())
-    ax.set_yticks(places, [plain(label) + note for label, note in zip(labels, notes, strict=True)])
+    shown_names = row_names(labels, ax.get_figure().get_figwidth())
+    ax.set_yticks(places, [name + note for name, note in zip(shown_names, notes, strict=True)])
     ax.set_ylim(-0.75, len(labels) - 0.6)
     # Otherwise a bar at an edge of the plot has no margin.
     ax.use_sticky_edges = False
@@ -227,7 +244,8 @@ def forest(
     if ax is None:
         across = min(_ACROSS, len(names))
         down = -(-len(names) // across)
-        figure = new_figure(figsize=(2.0 + 3.2 * across, down * (0.9 + 0.28 * len(labels)) + 0.4))
+        width = 2.0 + 3.2 * across
+        figure = new_figure(figsize=(width, down * (0.9 + row_heights(row_names(labels, width), width)) + 0.4))
         panels = figure.subplots(down, across, squeeze=False, sharey=True).ravel()
         for axis in panels[len(names) :]:
             axis.set_visible(False)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import html
 import re
-from collections.abc import Sequence
-from typing import Protocol
+from collections.abc import Callable, Sequence
+from typing import NamedTuple, Protocol
 
 from dpstats.data.parameters import printable
 from dpstats.errors import refuse
@@ -81,12 +81,53 @@ _LATEX |= {chr(0x3B1 + i): rf"$\{name}$" for i, name in enumerate(_GREEK.split()
 _ESCAPES = str.maketrans(_LATEX)
 
 
-_LINE = 345.0
-"""Width of a line of LaTeX's article in points, which a table of a paper must not exceed."""
-_SIZES = ((1.0, ""), (0.92, r"\small"), (0.85, r"\footnotesize"), (0.78, r"\scriptsize"))
+# Widths in points of LaTeX's article and of its font at 10 points, which a table of a paper must not exceed.
+_LINE, _TURNED = 345.0, 540.0
+_LETTERS = {
+    2.78: "ijl.,:;!'|` ",
+    3.9: "rstf()[]-\N{FIGURE SPACE}",
+    4.5: "cez",
+    5.0: "ago0123456789/*\N{EN DASH}",
+    5.56: "bdhknpquvxyIJ",
+    8.4: "mw%&MW\N{EM DASH}",
+}
+_WIDTHS = {letter: width for width, letters in _LETTERS.items() for letter in letters}
+_OTHER = 7.5
+_SIZES = ((1.0, ""), (0.93, r"\small"), (0.86, r"\footnotesize"), (0.8, r"\scriptsize"))
 """Sizes of the text of a table, and the commands for them."""
-_LETTER, _BETWEEN, _NARROW = 4.7, 12.0, 6.0
-"""Average width of a letter, and the usual and the narrow width between two columns, in points."""
+_BETWEEN, _NARROW, _NAME = 12.0, 6.0, 70.0
+"""Usual and narrow width between two columns, and the least width of the names of rows, in points."""
+
+
+def measure(text: str) -> float:
+    """Return about the width of text in points, in LaTeX's font at 10 points."""
+    return sum(_WIDTHS.get(letter, _OTHER) for letter in text)
+
+
+def wrap_cell(text: str, width: float, measured: Callable[[str], float]) -> list[str]:
+    """Return a cell as lines of a width, or of its longest piece: it is cut at spaces outside of brackets.
+
+    Examples
+    --------
+    >>> from dpstats.inference.papers import wrap_cell
+    >>> wrap_cell("high dose (n = 1,204)", 10, len)
+    ['high dose', '(n = 1,204)']
+    """
+    indent, name = text[: len(text) - len(text.lstrip(" "))], text.lstrip(" ")
+    first, *pieces = re.split(r" (?![^(\[]*[)\]])", name)
+    lines = [indent + first]
+    for piece in pieces:
+        if measured(f"{lines[-1]} {piece}") <= width:
+            lines[-1] += f" {piece}"
+        else:
+            lines.append(indent + piece)
+    return lines
+
+
+def wrap_heads(table: Table, measured: Callable[[str], float]) -> list[list[str]]:
+    """Return the header of each column as lines, as narrow as its numbers permit."""
+    columns = list(zip(table.columns, *table.rows, strict=True))
+    return [wrap_cell(head, max(map(measured, ("", *body))), measured) for head, *body in columns]
 
 
 def in_latex(text: str) -> str:
@@ -115,15 +156,49 @@ def _latex_name(cell: str) -> str:
     return before + in_latex(name)
 
 
-def _fit_line(table: Table) -> list[str]:
-    """Return the commands that make a wide table as narrow as a line, if they can."""
-    widths = [max(map(len, column)) for column in zip(table.columns, *table.rows, strict=True)]
-    letters, between = _LETTER * sum(widths), _BETWEEN * len(widths)
-    if letters + between <= _LINE:
-        return []
-    small = [command for factor, command in _SIZES if factor * letters + _NARROW * len(widths) <= _LINE]
-    command = small[0] if small else _SIZES[-1][1]
-    return [*([command] if command else []), rf"\setlength{{\tabcolsep}}{{{_NARROW / 2:g}pt}}"]
+def _stack(lines: Sequence[str], side: str) -> str:
+    """Return the lines of a cell, one above the other."""
+    if len(lines) == 1:
+        return _latex_name(lines[0])
+    inside = r" \\ ".join(map(_latex_name, lines))
+    return rf"\shortstack[{side}]{{{inside}}}"
+
+
+class _Layout(NamedTuple):
+    """A table in LaTeX: lines of its headers and of the names of its rows, and what makes it as narrow as a line."""
+
+    heads: list[list[str]]
+    names: list[list[str]]
+    commands: list[str]
+    place: str = "table"
+
+
+def _fit_line(table: Table) -> _Layout:
+    """Return the largest text at which a table fits a line, with cells of several lines where it needs them."""
+    names = [row[0] for row in table.rows]
+    plain = [[head] for head in table.columns], [[name] for name in names]
+    if not table.columns:
+        return _Layout(*plain, [])
+    bodies = [max(map(measure, ("", *column))) for column in zip(*(row[1:] for row in table.rows), strict=True)]
+
+    def width(heads: list[list[str]], lines: list[list[str]]) -> float:
+        first = max(measure(line) for cell in (heads[0], *lines) for line in cell)
+        others = zip(heads[1:], bodies or [0.0] * len(heads[1:]), strict=True)
+        return first + sum(max(body, *map(measure, head)) for head, body in others)
+
+    if width(*plain) + _BETWEEN * len(table.columns) <= _LINE:
+        return _Layout(*plain, [])
+    narrow = [rf"\setlength{{\tabcolsep}}{{{_NARROW / 2:g}pt}}"]
+    heads = wrap_heads(table, measure)
+    for line, place in ((_LINE, "table"), (_TURNED, "sidewaystable")):
+        for factor, command in _SIZES:
+            space = (line - _NARROW * len(heads)) / factor
+            free = space - width([[""], *heads[1:]], [[""]])
+            wrapped = [wrap_cell(name, max(free, _NAME), measure) for name in names]
+            for layout in (plain, (heads, plain[1]), (heads, wrapped)):
+                if width(*layout) <= space:
+                    return _Layout(*layout, [*filter(None, [command]), *narrow], place)
+    return _Layout(heads, wrapped, [_SIZES[-1][1], *narrow], "sidewaystable")
 
 
 def _latex_number(cell: str) -> str:
@@ -156,21 +231,21 @@ def latex_table(
 ) -> str:
     """Return a tabular, or with a caption, a label or notes a whole table with its notes; see `Reported.to_latex`."""
     caption, notes = _whole_table(table, caption, label, notes)
-    head, *body = (
-        [" & ".join(map(in_latex, table.columns)) + r" \\"]
-        + [" & ".join([_latex_name(row[0]), *map(_latex_number, row[1:])]) + r" \\" for row in table.rows]
-        if table.columns
-        else [r"\\"]
-    )
+    layout = _fit_line(table)
+    head = " & ".join(_stack(lines, "r" if j else "l") for j, lines in enumerate(layout.heads)) + r" \\"
+    body = [
+        " & ".join([_stack(name, "l"), *map(_latex_number, row[1:])]) + r" \\"
+        for name, row in zip(layout.names, table.rows, strict=True)
+    ]
     lines = [rf"\begin{{tabular}}{{l{'r' * (len(table.columns) - 1)}}}", r"\toprule", head, r"\midrule"]
-    lines += [*body, r"\bottomrule", r"\end{tabular}"]
+    lines += [*(body if table.columns else []), r"\bottomrule", r"\end{tabular}"]
     if caption is None:
         return "\n".join(lines)
-    above = [r"\begin{table}[htbp]", r"\centering", *_fit_line(table), r"\begin{threeparttable}"]
+    above = [rf"\begin{{{layout.place}}}[htbp]", r"\centering", *layout.commands, r"\begin{threeparttable}"]
     above.append(rf"\caption{{{in_latex(caption)}}}")
     if label is not None:
         above.append(rf"\label{{{label}}}")
-    below = [r"\end{threeparttable}", r"\end{table}"]
+    below = [r"\end{threeparttable}", rf"\end{{{layout.place}}}"]
     if notes and table_notes(table):
         items = [rf"\item {in_latex(note)}" for note in table_notes(table)]
         below = [r"\begin{tablenotes}[flushleft]", r"\footnotesize", *items, r"\end{tablenotes}", *below]

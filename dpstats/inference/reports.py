@@ -186,7 +186,8 @@ class Reported:
     def to_latex(self, *, caption: str | None = None, label: str | None = None, notes: bool | None = None) -> str:
         """Return the table of the summary as LaTeX, with every special character escaped.
 
-        It needs the package booktabs, and threeparttable for a caption, a label or notes.
+        It needs the package booktabs, and threeparttable for a caption, a label or notes. Long headers and names of
+        rows have several lines. A table that is still too wide for a line is turned, which needs the package rotating.
 
         Parameters
         ----------

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from dpstats.data.parameters import printable
 from dpstats.errors import attempt, refuse
-from dpstats.inference.papers import UNKNOWN, latex_table, markdown_table, split_indent
+from dpstats.inference.papers import UNKNOWN, latex_table, markdown_table, split_indent, wrap_heads
 from dpstats.inference.reports import SIMULATED, Printed, Records, Reported
 
 __all__ = ["ConfidenceInterval", "JointTest", "Summary", "TermTests", "about_missing", "with_missing"]
@@ -346,6 +346,12 @@ class Summary(Reported):
     def as_text(self) -> str:
         """Return the summary as plain text."""
         table = [[printable(cell) for cell in row] for row in (self.columns, *self.aligned(" "))]
+        heads = 1
+        if sum(max(map(len, column)) + 2 for column in zip(*table, strict=True)) > _WIDEST + 2:
+            lines = wrap_heads(self, len)
+            heads = max(map(len, lines))
+            above = [[""] * (heads - len(each)) + [*map(printable, each)] for each in lines]
+            table[:1] = [list(row) for row in zip(*above, strict=True)]
         widths = [max(len(row[j]) for row in table) for j in range(len(self.columns))]
 
         def line(row: Sequence[str]) -> str:
@@ -356,12 +362,12 @@ class Summary(Reported):
         facts = [printable(f"{name + ':':<{names + 1}} {value}") for name, value in self.facts]
         notes = [printable(f"[{i}] {note}") for i, note in enumerate(self.notes, 1)]
         width = max(sum(widths) + 2 * (len(widths) - 1), len(self.title), *(len(fact) for fact in facts), 0)
-        width = min(width, 110)
+        width = min(width, _WIDEST)
         # A fact of several sentences is a paragraph; a short one stays on its line, where a search finds it.
         facts = [line for fact in facts for line in (_wrapped(fact, width, names + 2) if ". " in fact else [fact])]
         body = [line(row) for row in table]
         parts = [self.title.center(width).rstrip(), "=" * width, *facts, "-" * width]
-        parts += [body[0], "-" * width, *body[1:], "=" * width]
+        parts += [*body[:heads], "-" * width, *body[heads:], "=" * width]
         for note in notes:
             parts += _wrapped(note, width)
         return "\n".join(parts)
@@ -381,8 +387,10 @@ class Summary(Reported):
         facts = "".join(
             f"<tr><th {left}>{cell(name)}</th><td {left}>{cell(value)}</td></tr>" for name, value in self.facts
         )
+        # Words of headers stand below each other where the page is narrow, and a table that is still wide scrolls.
+        above = right.replace("nowrap", "normal;vertical-align:bottom")
         head = "".join(
-            f'<th scope="col" {right if j else left}>{cell(name)}</th>' for j, name in enumerate(self.columns)
+            f'<th scope="col" {above if j else left}>{cell(name)}</th>' for j, name in enumerate(self.columns)
         )
         rows = "".join(
             f'<tr><th scope="row" {left}>{"".join(split_indent(cell(row[0]), "&emsp;"))}</th>'
@@ -396,7 +404,8 @@ class Summary(Reported):
             f'<div class="dpstats-summary"><h4 style="margin:.4em 0">{cell(self.title)}</h4>'
             f'<table class="facts" {table}>{facts}</table>'
             + (
-                f'<table class="estimates" {table}><thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table>'
+                f'<div style="overflow-x:auto"><table class="estimates" {table}><thead><tr>{head}</tr></thead>'
+                f"<tbody>{rows}</tbody></table></div>"
                 if self.columns
                 else ""
             )
@@ -472,6 +481,8 @@ def _wrapped(text: str, width: int, indent: int = 4) -> list[str]:
     return textwrap.wrap(text, max(width, 60), subsequent_indent=" " * indent)
 
 
+_WIDEST = 110
+"""Letters of a line of a printed summary."""
 _NUMBER = re.compile(r"[-+]?[\d,]+(\.\d+)?")
 
 

@@ -23,7 +23,7 @@ from dpstats.data.values import as_int64
 from dpstats.errors import refuse, refuse_data, state_charges
 from dpstats.inference.error_distributions import ErrorDistribution, Limits, Tail, normal_quantile, usual_level
 from dpstats.inference.estimates import Estimates, HasEstimates
-from dpstats.inference.figures import ESTIMATE, REFERENCE, new_figure, plain, set_title
+from dpstats.inference.figures import ESTIMATE, REFERENCE, new_figure, row_names, set_title
 from dpstats.inference.noisy_counts import CountNoise, FoundCounts, KeyNoise, limits
 from dpstats.inference.reports import SIMULATED, Printed, picture_of
 from dpstats.inference.results import ConfidenceInterval, Summary, print_rounded
@@ -303,7 +303,7 @@ def plot_counts(result: CountEstimate, *, confidence_level: float = 0.95, title:
     places = -np.arange(result.counts.size)
     errors = np.stack([result.counts - interval.low, interval.high - result.counts])
     axis.barh(places, result.counts, xerr=errors, color=ESTIMATE, alpha=0.6, capsize=3)
-    axis.set_yticks(places, [plain(category) for category in result.categories])
+    axis.set_yticks(places, row_names(result.categories, 5.6))
     axis.set_xlabel(f"count, {100 * confidence_level:g}% intervals for these data")
     axis.grid(axis="x", alpha=0.25)
     if title:

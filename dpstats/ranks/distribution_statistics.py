@@ -26,6 +26,8 @@ Integers = NDArray[np.int64]
 STATISTICS = {"ks": "Kolmogorov-Smirnov", "kuiper": "Kuiper", "cvm": "Cramér-von Mises"}
 _EXACT_ROWS = 2000
 """Above this size the null distribution is its Brownian limit, which is a fraction of a row larger."""
+_FEW_ROWS = 16
+"""Up to this size the null distribution is of every possible number of rows with a declared label."""
 _DRAWN_AT_ONCE = 1 << 21
 """Numbers that are drawn at once."""
 
@@ -33,28 +35,37 @@ _DRAWN_AT_ONCE = 1 << 21
 
 
 def order_labels(values: NDArray[np.float64], codes: Integers, order: NDArray[np.intp]) -> NDArray[np.bool_]:
-    """Return whether each row is of the first group, by increasing value. ``order`` decides among equal values."""
-    places = order[np.argsort(values[order], kind="stable")]
-    return np.asarray(codes[places] == 0)
+    """Return whether each row with a declared label is of the first group, by increasing value.
 
-
-def two_sample_steps(kind: str, first: NDArray[np.bool_]) -> int:
-    """Return n times the statistic of labels in the order of their values: an integer, for n rows.
-
-    Let A_j be the number of rows of the first group among the lowest j, minus j n_a/n. The statistic is the largest
-    absolute value of A, its range, or the root of its mean square, rounded down.
+    ``order`` decides among equal values. It is of all rows: the label of one moves no other to another place.
     """
-    n, size = first.size, int(first.sum())
-    path = n * np.cumsum(first, dtype=np.int64) - size * np.arange(1, n + 1)
+    places = order[np.argsort(values[order], kind="stable")]
+    placed = codes[places]
+    return np.asarray(placed[placed >= 0] == 0)
+
+
+def two_sample_steps(kind: str, first: NDArray[np.bool_], rows: int) -> int:
+    """Return ``rows`` times the statistic of labels in the order of their values, rounded down to an integer.
+
+    Let m <= ``rows`` be the number of labels, and A_j the number of the first group among the lowest j, minus j n_a/m.
+    The statistic is the largest absolute value of A, its range, or the root of its mean square.
+    """
+    m, size = first.size, int(first.sum())
+    if not m:
+        return 0
+    path = m * np.cumsum(first, dtype=np.int64) - size * np.arange(1, m + 1)
     high, low = max(int(path.max()), 0), min(int(path.min()), 0)
+    # In Python integers, because squares of 10^5 rows exceed 64 bits.
     if kind == "cvm":
-        # In Python integers, because squares of 10^5 rows exceed 64 bits.
-        return math.isqrt(sum(step * step for step in path.tolist()) // n)
-    return max(high, -low) if kind == "ks" else high - low
+        return math.isqrt(rows**2 * sum(step * step for step in path.tolist()) // m**3)
+    return rows * (max(high, -low) if kind == "ks" else high - low) // m
 
 
 def two_sample_sensitivity(kind: str, n: int, sizes: tuple[int, ...] | None) -> int:
-    """Return the sensitivity of `two_sample_steps` if one row is replaced. With ``sizes`` it stays in its group."""
+    """Return the sensitivity of `two_sample_steps` if one of n rows is replaced. With ``sizes`` it stays in its group.
+
+    Without, the row may also have a declared label in one dataset only.
+    """
     if kind == "cvm":
         return n
     return n - 1 if sizes is None else max(sizes)
@@ -135,8 +146,12 @@ def _statistic(kind: str, high: Numbers, low: Numbers, square: Numbers) -> Numbe
 
 
 @lru_cache(maxsize=16)
-def _two_sample_null(kind: str, n: int, first: int, size: int) -> Numbers:
-    """Return statistics of n rows in random order, in steps of 1/n; ``first`` of them are in the first group."""
+def _two_sample_null(kind: str, n: int, first: int, size: int, declared: int | None = None) -> Numbers:
+    """Return statistics of rows in random order, in steps of 1/n; ``first`` of them are in the first group.
+
+    There are ``declared`` rows, or n.
+    """
+    steps, n = n, declared or n
     if n > _EXACT_ROWS:
         return _two_sample_limit(kind, n, first, size)
     rng, drawn = np.random.default_rng(PUBLIC_SEED), []
@@ -146,7 +161,7 @@ def _two_sample_null(kind: str, n: int, first: int, size: int) -> Numbers:
         path *= n
         path -= first * np.arange(1, n + 1)
         drawn.append(_statistic(kind, path.max(1), path.min(1), np.square(path).mean(1)))
-    return np.floor(np.concatenate(drawn))
+    return np.floor(np.concatenate(drawn) * steps / n)
 
 
 def _two_sample_limit(kind: str, n: int, first: int, size: int) -> Numbers:
@@ -245,8 +260,8 @@ class TwoSamples:
         return two_sample_sensitivity(self.kind, self.rows, self.sizes) + self.per_row
 
     def measure(self, first: NDArray[np.bool_]) -> Integers:
-        """Return the integers of labels in the order of their values."""
-        both = [two_sample_steps(self.kind, first), int(first.sum()) * self.per_row]
+        """Return the integers of declared labels in the order of their values."""
+        both = [two_sample_steps(self.kind, first, self.rows), int(first.sum()) * self.per_row]
         return np.array(both[: 1 + bool(self.per_row)], dtype=np.int64)
 
     def nulls(self, released: Numbers, noise: CountNoise, size: int) -> list[Numbers]:
@@ -269,8 +284,10 @@ class TwoSamples:
             if self.rows > _EXACT_ROWS:
                 return [limit]
             # Statistics of two equal groups have few values, between which others of nearly equal groups lie.
-            near = (half, max(half - 1, 1))
-            return [limit, *(_two_sample_null(self.kind, self.rows, most, size) + drawn for most in near)]
+            near = [(half, self.rows), (max(half - 1, 1), self.rows)]
+            if self.rows <= _FEW_ROWS:
+                near += [(m // 2, m) for m in range(2, self.rows)]
+            return [limit, *(_two_sample_null(self.kind, self.rows, a, size, m) + drawn for a, m in near)]
         found, reach = self._fold(released[1]), noise.quantile(_UNLIKELY / 2) / self.per_row
         low, high = min(math.ceil(found - reach), half), max(math.floor(found + reach), 0)
         likely = self._cutoff(found, noise)

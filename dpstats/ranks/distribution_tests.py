@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpstats.data.parameters import check_choice, check_integer, check_real
-from dpstats.data.rows import Rows, drops_undeclared
+from dpstats.data.rows import Rows, empty_groups_note
 from dpstats.errors import refuse
 from dpstats.inference.noisy_counts import CountNoise
 from dpstats.inference.reports import SIMULATED, name_distribution
@@ -80,13 +80,16 @@ class DistributionTestResult(HypothesisTest):
     sizes : tuple of int or None
         Sizes of the groups, if they are public.
     released_sizes : pair of float, or None
-        Noisy sizes of two groups with private sizes, where they are released.
+        Noisy number of rows of the first of two groups with private sizes, and of all other rows, where they are
+        released.
     sizes_std : float
         Standard deviation of their noise.
     two_samples : bool
         Whether two groups are compared.
     ties : bool
         Whether equal values are put in a random order.
+    unseen : tuple
+        Declared labels whose released number of rows cannot be distinguished from 0.
 
     Examples
     --------
@@ -115,6 +118,7 @@ class DistributionTestResult(HypothesisTest):
     sizes_std: float = 0.0
     two_samples: bool = True
     ties: bool = True
+    unseen: tuple[Any, ...] = ()
 
     def summary(self) -> Summary:
         """Return a table. It prints as text, and shows as HTML in a notebook."""
@@ -125,7 +129,9 @@ class DistributionTestResult(HypothesisTest):
         if self.sizes is not None:
             notes.append("The group of every row is public. Only its value is protected.")
         elif self.released_sizes is not None:
-            notes.append("The p-value is the largest over all group sizes near the released ones.")
+            notes.append(
+                "The group sizes are private. The p-value is the largest over all sizes near the released ones."
+            )
         elif self.two_samples:
             notes.append(
                 "The group sizes are private, so the p-value is for equal sizes and conservative for others. If the "
@@ -133,13 +139,14 @@ class DistributionTestResult(HypothesisTest):
             )
         if self.missing:
             notes.append(self.missing)
+        notes += empty_groups_note(self.unseen)
         notes += [SIMULATED] * self.privacy.simulated
         about = ", ".join(significant(size, self.sizes_std) for size in self.released_sizes or ())
         facts = [
             ("Null hypothesis", self.null),
             ("Rows", f"{self.n_samples:,} (public)"),
             *([("Group sizes", f"{', '.join(map(str, self.sizes))} (public)")] if self.sizes else []),
-            *([("Group sizes", f"{about} (noise sd {significant(self.sizes_std)})")] if about else []),
+            *([("First group, other rows", f"{about} (noise sd {significant(self.sizes_std)})")] if about else []),
             ("Privacy", str(self.privacy)),
         ]
         numbers = (significant(value, self.noise_std) for value in (self.statistic, self.cutoff))
@@ -228,6 +235,10 @@ class _DistributionTest(RankTest):
     def _arrange(self, private: Any, order: NDArray[np.intp]) -> NDArray[Any]:
         """Return labels or probabilities for the statistic, with ties in this order."""
 
+    def _list_unseen(self, sizes: tuple[float, float], std: float) -> tuple[Any, ...]:
+        """Return declared labels whose released number of rows noise hides."""
+        return ()
+
     @abstractmethod
     def _null_words(self) -> str:
         """Return the null hypothesis as text."""
@@ -264,6 +275,7 @@ class _DistributionTest(RankTest):
             sizes_std,
             isinstance(statistic, TwoSamples),
             plan.ties,
+            self._list_unseen(sizes, sizes_std) if sizes else (),
         )
 
     # Planning
@@ -328,7 +340,7 @@ def _check_distribution(name: str, distribution: Any) -> Any:
 
 
 @parameters
-class KolmogorovSmirnovTest(_DistributionTest, GroupRankTest):
+class KolmogorovSmirnovTest(GroupRankTest, _DistributionTest):
     """Private test of the null hypothesis that two groups have the same distribution, against every difference.
 
     Use it if groups may differ in spread or shape. For a shift, `MannWhitneyTest` has more power. For one sample and a
@@ -348,14 +360,15 @@ class KolmogorovSmirnovTest(_DistributionTest, GroupRankTest):
         (Kuiper), or the root mean square (Cramér and von Mises). Kuiper's has more power for differences in spread
         and in the tails. The other two have more power for shifts, and the first less noise in relation to its size.
     missing : {"error", "drop"}, default="error"
-        Treatment of a row with a NaN or infinite value. "error" raises `InvalidData`. "drop" leaves the row out: a
-        part of epsilon counts the complete rows, and the test uses a random sample of them, of public size.
+        Treatment of a row with a NaN or infinite value. "error" raises `InvalidData`. "drop" leaves the row out, as
+        rows with an undeclared label: a part of epsilon counts the others, and the test uses a random sample of them,
+        of public size.
     missing_codes : sequence of numbers and text, optional
         Public codes of missing entries, such as ``[-999, "unk"]``, in all columns. Numbers are compared by value, words
         by text.
     unknown : {"drop", "error"}, default="drop"
-        Treatment of a row with an undeclared label. "drop" leaves the row out, by a count as for missing entries.
-        "error" raises `InvalidData`, as public ``sizes`` do, and spends no part of epsilon on a count.
+        Treatment of a row with an undeclared label. "drop": it adds nothing, and the test is conservative if such rows
+        are many. "error" raises `InvalidData`, as public ``sizes`` do.
     epsilon : float, default=1.0
         Privacy parameter. Must be positive. The test is purely private: delta is 0.
     random_state : None, int or numpy.random.Generator, default=None
@@ -380,8 +393,8 @@ class KolmogorovSmirnovTest(_DistributionTest, GroupRankTest):
     plan_ : DistributionPlan
         The release plan.
     rows_, rows_noise_std_, n_rows_ : float, float, int
-        Noisy number of complete rows with a declared label, the standard deviation of its noise, and the number of
-        rows in the test. Only if rows are left out.
+        Noisy number of complete rows, the standard deviation of its noise, and the number of rows in the test. Only
+        with ``missing="drop"``.
     n_features_in_ : int
         Number of columns: 1.
 
@@ -415,7 +428,6 @@ class KolmogorovSmirnovTest(_DistributionTest, GroupRankTest):
     """
 
     statistic: str = "ks"
-    _counts_declared = True
 
     def plan(self, n_samples: int, n_features: int = 1) -> Any:
         """Return the release plan of a fit on data of this size.
@@ -429,8 +441,7 @@ class KolmogorovSmirnovTest(_DistributionTest, GroupRankTest):
         kind = self._check_statistic()
         if count != 2:
             raise refuse("groups", given=count, allowed="two labels")
-        leaves_out = sizes is None and drops_undeclared(self.unknown)
-        if self._policy() == "drop" or leaves_out:
+        if self._policy() == "drop":
             return plan_on_sample(self, n, n_features)
         epsilon = check_real("epsilon", self.epsilon, above=0)
         return self._plan(n, n_features, two_samples(kind, n, epsilon, sizes), ties=True)

@@ -14,7 +14,7 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from dpstats.data.parameters import check_choice, check_integer, check_real, check_simulations
-from dpstats.data.rows import LEFT_OUT, Rows, check_labels, drops_undeclared
+from dpstats.data.rows import LEFT_OUT, Rows, check_labels, drops_undeclared, empty_groups_note
 from dpstats.data.schema import Categories, Column, Schema
 from dpstats.errors import refuse, refuse_data
 from dpstats.inference.estimates import Estimates
@@ -77,6 +77,8 @@ class RankTestResult(HypothesisTest):
         released.
     sizes_std : float
         Standard deviation of their noise.
+    unseen : tuple
+        Declared labels whose released number of rows cannot be distinguished from 0.
 
     Examples
     --------
@@ -103,6 +105,7 @@ class RankTestResult(HypothesisTest):
     missing: str = ""
     released_sizes: tuple[float, float] | None = None
     sizes_std: float = 0.0
+    unseen: tuple[Any, ...] = ()
 
     def summary(self) -> Summary:
         """Return a table. It prints as text, and shows as HTML in a notebook."""
@@ -123,6 +126,7 @@ class RankTestResult(HypothesisTest):
             )
         if self.missing:
             notes.append(self.missing)
+        notes += empty_groups_note(self.unseen)
         notes += [SIMULATED] * self.privacy.simulated
         about = ", ".join(significant(size, self.sizes_std) for size in self.released_sizes or ())
         facts = [
@@ -352,9 +356,6 @@ class GroupRankTest(RankTest):
     sizes: Any = None
     unknown: str = "drop"
 
-    _counts_declared: ClassVar[bool] = False
-    """Whether rows with an undeclared label are left out by a count of the others. They add nothing otherwise."""
-
     def _declared(self, n_samples: Any) -> tuple[int, int, tuple[int, ...] | None]:
         """Return n, the number of groups, and their sizes if these are public."""
         n = check_integer("n_samples", n_samples, at_least=2, at_most=_MOST_ROWS)
@@ -387,11 +388,13 @@ class GroupRankTest(RankTest):
     def _describe_undeclared(self, plan: Any) -> str:
         if plan.public_sizes or not drops_undeclared(self.unknown):
             return ""
-        if self._counts_declared:
-            return f"{LEFT_OUT} The test uses a random sample of the other rows."
         # The null distribution is of n rows, at which the statistic varies most.
         many = f"{LEFT_OUT} If they are many, the test is conservative, and missing='drop' has more power."
         return LEFT_OUT if plan.missing == "drop" else many
+
+    def _list_unseen(self, sizes: tuple[float, float], std: float) -> tuple[Any, ...]:
+        """Return the labels of the first group, or of the second, if noise hides the released number of its rows."""
+        return tuple(label for label, size in zip(self._kinds().values, sizes, strict=True) if size < max(2 * std, 0.5))
 
     def _schema(self) -> Schema:
         return Schema(
@@ -406,15 +409,20 @@ class GroupRankTest(RankTest):
             check_labels(rows)
 
     def _grouped(self, rows: Rows, plan: RankPlan) -> tuple[Any, Any]:
-        """Return the values and the codes of their declared groups."""
+        """Return all values, and the codes of their groups: -1 for an undeclared label."""
         values, codes = self._values(rows)
         assert codes is not None
-        if not (plan.public_sizes or self._counts_declared) and drops_undeclared(self.unknown):
-            return values[codes >= 0], codes[codes >= 0]
+        if not plan.public_sizes and drops_undeclared(self.unknown):
+            return values, codes
         check_labels(rows)
         if plan.public_sizes and tuple(np.bincount(codes, minlength=len(plan.sizes))) != plan.sizes:
             raise refuse_data("y", allowed=f"have the public sizes that were declared, {plan.sizes}")
         return values, codes
+
+    def _read_declared(self, rows: Rows, plan: RankPlan) -> tuple[Any, Any]:
+        """Return the values and the codes of the rows with a declared label."""
+        values, codes = self._grouped(rows, plan)
+        return values[codes >= 0], codes[codes >= 0]
 
 
 @parameters
@@ -558,7 +566,7 @@ class MannWhitneyTest(GroupRankTest):
         return ("two groups", self.alternative, "Mann-Whitney test", "values have the same distribution in both groups")
 
     def _read(self, rows: Rows, plan: RankPlan) -> Mapping[str, Any]:
-        values, codes = self._grouped(rows, plan)
+        values, codes = self._read_declared(rows, plan)
         if plan.middle is None:
             return {STATISTIC: centered_rank_sums(values, codes, 2)[:1]}
         return {STATISTIC: plan.middle.measure(values, codes)}
@@ -578,8 +586,9 @@ class MannWhitneyTest(GroupRankTest):
         if plan.middle is not None and plan.middle.per_row:
             first = 2 * float(released[STATISTIC][1]) / plan.middle.per_row
             std = 2 * self.result_.noise_std / plan.middle.per_row
-            self.released_sizes_ = first, plan.n_samples - first
-            self.result_ = replace(self.result_, released_sizes=self.released_sizes_, sizes_std=std)
+            self.released_sizes_ = sizes = first, plan.n_samples - first
+            unseen = self._list_unseen(sizes, std)
+            self.result_ = replace(self.result_, released_sizes=sizes, sizes_std=std, unseen=unseen)
 
 
 @parameters
@@ -675,7 +684,7 @@ class KruskalWallisTest(GroupRankTest):
         return ("groups", "groups differ", "Kruskal-Wallis test", "values have the same distribution in all groups")
 
     def _read(self, rows: Rows, plan: RankPlan) -> Mapping[str, Any]:
-        sums = centered_rank_sums(*self._grouped(rows, plan), len(plan.sizes))
+        sums = centered_rank_sums(*self._read_declared(rows, plan), len(plan.sizes))
         return {STATISTIC: np.abs(sums).sum(keepdims=True)}
 
 

@@ -708,10 +708,14 @@ class Regression(HasEstimates, PrivateEstimator[SomePlan], ABC):
             given = {"y_bounds": described.y_bounds, **given}
         made = cls(x_bounds=described.x_bounds, fit_intercept=described.has_intercept, **given)
         made._check_columns(described.names)
-        made._leaves_out_levels = drops_undeclared(unknown) and described.has_labels
+        made.leave_out_levels(described, unknown)
         fitted = made._fit_formula(described, data)
         fitted.formula_ = described
         return fitted
+
+    def leave_out_levels(self, formula: Any, unknown: str) -> None:
+        """Count the rows with declared levels only, where a formula has factors and ``unknown`` is "drop"."""
+        self._leaves_out_levels = drops_undeclared(unknown) and formula.has_labels
 
     def _fit_formula(self, described: Any, data: Any) -> Self:
         """Fit the design of a formula."""

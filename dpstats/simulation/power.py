@@ -275,6 +275,10 @@ def draw_power(curve: PowerCurve, ax: Any = None, **style: Any) -> Any:
     axis.plot(curve.n_samples, curve.power, **{"marker": "o", "ms": 4, "color": ESTIMATE, **style})
     axis.axhline(0.8, color="0.5", lw=1, ls="--")
     axis.set_xscale("log")
+    # At most five given numbers of rows: the labels of a short logarithmic scale would overlap.
+    shown = curve.n_samples[:: -(-len(curve.n_samples) // 5)]
+    axis.set_xticks(shown, [f"{n:,}" for n in shown])
+    axis.tick_params(axis="x", which="minor", labelbottom=False)
     axis.set_ylim(0, 1.02)
     axis.set_xlabel("rows")
     axis.set_ylabel(f"power at effect {curve.effect:g}")

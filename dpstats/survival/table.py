@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import gammaincc
 
-from dpstats.inference.figures import COLORS, LINES, new_figure, plain, set_title
+from dpstats.inference.figures import COLORS, LINES, new_figure, plain, row_heights, row_names, set_title
 from dpstats.survival.cells import LeastSquares
 from dpstats.survival.curves import (
     Curves,
@@ -573,8 +573,15 @@ def draw_curves(
     edges = table.edges
     rows = len(places)
     if ax is None:
-        figure = new_figure(figsize=(6.4, 3.8 + 0.28 * rows))
-        axis, below = figure.subplots(2, 1, height_ratios=[10, 0.6 + 0.9 * rows], sharex=True)
+        lines = row_names(names, 6.4)
+        figure = new_figure(figsize=(6.4, 3.8 + row_heights(lines, 6.4)))
+        each = 0.9
+        if figure.get_figwidth() < 5:
+            # The legend is below, and names have their size.
+            each = 1.2
+            figure.set_figheight(figure.get_figheight() + 0.9)
+        share = 0.6 + each * sum(1 + line.count("\n") for line in lines)
+        axis, below = figure.subplots(2, 1, height_ratios=[10, share], sharex=True)
         axis.tick_params(labelbottom=True)
     else:
         axis, below = ax, None
@@ -601,21 +608,28 @@ def draw_curves(
     axis.grid(alpha=0.25)
     words = " (simulated noise)" if table.plan.guarantee.simulated else ""
     set_title(axis, f"Private survival, {100 * level:g}% simultaneous bands{words}")
-    if table.plan.groups is not None:
+    if table.plan.groups is not None and (below is None or below.figure.get_figwidth() > 5):
         axis.legend(fontsize=8, frameon=False)
+    elif table.plan.groups is not None:
+        # In a column of a paper, a legend inside hides the curves.
+        below.figure.legend(fontsize=7, frameon=False, loc="outside lower center")
     if below is None:
         return axis
     bins = len(edges) - 1
-    columns = min(_COLUMNS, int(below.figure.get_figwidth() / _WIDEST))
+    width = below.figure.get_figwidth()
+    labels = row_names(names, width)
+    # Names of more than a dozen letters take the width of numbers.
+    longest = max(len(line) for label in labels for line in label.split("\n"))
+    columns = max(1, min(_COLUMNS, int((width - max(0.0, 0.1 * longest - 0.8)) / _WIDEST)))
     shown = range(0, bins, -(-bins // columns))
     below.set_ylim(-rows + 0.5, 0.5)
-    below.set_yticks(-np.arange(rows), [plain(name) for name in names], fontsize=8)
+    below.set_yticks(-np.arange(rows), labels, fontsize=8)
     for k, place in enumerate(places):
         curves = table.curves(place)
         for j in shown:
             text = f"{max(float(curves.at_risk[0, j]), 0.0):,.0f}±{2 * float(curves.at_risk_std[j]):.0f}"
             below.text(edges[j], -k, text, fontsize=7, ha="left" if j == 0 else "center", va="center")
-    below.set_title("number at risk ± 2 sd of its noise", fontsize=8, loc="left")
+    below.set_title("number at risk ± 2 sd of its noise", fontsize=8, loc="left" if width > 5 else "right")
     for side in ("top", "right", "left", "bottom"):
         below.spines[side].set_visible(False)
     below.tick_params(length=0, labelbottom=False)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from typing import Any, NamedTuple
@@ -10,7 +11,9 @@ import numpy as np
 
 from dpstats.data.parameters import check_choice, check_simulations
 from dpstats.errors import attempt, refuse, show, show_names
+from dpstats.inference.error_distributions import ScoreErrors, SeveralScores
 from dpstats.inference.estimates import Estimates
+from dpstats.inference.multiple_testing import HOLM
 from dpstats.inference.noisy_counts import CountNoise
 from dpstats.privacy.guarantee import PrivacyGuarantee
 from dpstats.tables.equations import (
@@ -25,6 +28,9 @@ from dpstats.tables.equations import (
 )
 from dpstats.tables.null_tests import Cells, TableTest
 from dpstats.tables.shares import COHENS_H, DIFFERENCE, ODDS_RATIO, RISK_RATIO, Measure, NoisyShare, effect
+
+_BOTH = "that of the groups and that of the outcome"
+_MEASURES = {each.name: each for each in (ODDS_RATIO, RISK_RATIO, DIFFERENCE)}
 
 
 class ComparesGroups(ABC):
@@ -82,6 +88,69 @@ class ComparesGroups(ABC):
         """
         return self._effect(COHENS_H, groups, outcome, attributes, None)
 
+    def pairwise(
+        self, measure: str = "difference", reference: Any = None, *, outcome: Any = None, attributes: Any = None
+    ) -> Estimates:
+        """Compare the proportions of an outcome in all pairs of groups, or in every group with one.
+
+        P-values are adjusted by Holm's procedure, and intervals hold together by Bonferroni's inequality.
+
+        Parameters
+        ----------
+        measure : {"difference", "risk ratio", "odds ratio"}, default="difference"
+            Measure to compare.
+        reference : level of the first attribute, optional
+            Compare every other group with it. Default: all pairs.
+        outcome, attributes
+            The same as in `difference`.
+
+        Returns
+        -------
+        Estimates
+            A number for each pair: ``estimate``, ``pvalue`` (null hypothesis: equal proportions) and
+            ``confidence_interval()``.
+
+        Examples
+        --------
+        >>> from dpstats.tables import ContingencyTable
+        >>> rows = [["a", 1]] * 300 + [["a", 0]] * 200 + [["b", 1]] * 100 + [["b", 0]] * 400 + [["c", 0]] * 500
+        >>> table = ContingencyTable(levels=[["a", "b", "c"], [0, 1]], random_state=0).fit(rows)
+        >>> table.pairwise(reference="c").names
+        ('a - c', 'b - c')
+        """
+        chosen = _MEASURES[check_choice("measure", measure, list(_MEASURES))]
+        cells = self._two(attributes, _BOTH)
+        levels, event = cells.levels[0], self._event(cells, outcome)
+        if len(levels) < 2:
+            raise refuse("levels", got="one group", allowed="have two or more to be compared")
+        pairs = list(itertools.combinations(range(len(levels)), 2))
+        if reference is not None:
+            last = cells.code(0, reference, "reference")
+            pairs = [(place, last) for place in range(len(levels)) if place != last]
+        found = [
+            self._effect(chosen, (levels[i], levels[j]), cells.levels[1][event], cells.names, None) for i, j in pairs
+        ]
+        sign = "-" if chosen is DIFFERENCE else "/"
+        by, of = cells.names
+        words = f"{chosen.name} of the proportions with {of} = {cells.levels[1][event]}, by {by}, in the population"
+        return Estimates(
+            np.array([one.estimate for one in found]),
+            np.array([one.error for one in found]),
+            tuple(f"{levels[i]} {sign} {levels[j]}" for i, j in pairs),
+            words,
+            SeveralScores(tuple(one.distribution for one in found if isinstance(one.distribution, ScoreErrors))),
+            title=f"Private {chosen.name}s {'of all pairs' if reference is None else 'from a reference'}",
+            header=chosen.name,
+            facts=[("Together", f"all {len(pairs)} pairs, by {HOLM.words}")],
+            notes=found[0].notes,
+            unknown=list(dict.fromkeys(note for one in found for note in one.unknown)),
+            together=HOLM,
+            jointly=True,
+            null=chosen.none,
+            labels={"first": [levels[i] for i, _ in pairs], "second": [levels[j] for _, j in pairs]},
+            simulated=self.privacy_.simulated,
+        )
+
     def number_needed_to_treat(
         self, groups: Any = None, outcome: Any = None, attributes: Any = None, *, strata: Any = None
     ) -> Estimates:
@@ -115,8 +184,7 @@ class ComparesGroups(ABC):
         n_simulations : int, default=999
             Number of simulated releases with the common value in all strata. Their seed is public and fixed.
         """
-        known = {each.name: each for each in (ODDS_RATIO, RISK_RATIO, DIFFERENCE)}
-        chosen = known[check_choice("measure", measure, list(known))]
+        chosen = _MEASURES[check_choice("measure", measure, list(_MEASURES))]
         if strata is None:
             raise refuse("strata", given=None, allowed="an attribute, or several")
         pair = self._pair(groups, outcome, attributes, strata)
@@ -174,7 +242,7 @@ class ComparesGroups(ABC):
         outcome, attributes
             The same as in `difference`.
         """
-        cells = self._two(attributes, "that of the groups and that of the outcome")
+        cells = self._two(attributes, _BOTH)
         event = self._event(cells, outcome)
         rows, columns = cells.counts.shape
         converted = attempt(

@@ -20,7 +20,7 @@ from dpstats.data.rows import LEFT_OUT, Rows, drops_undeclared, empty_groups_not
 from dpstats.data.schema import Categories, Schema
 from dpstats.errors import attempt, refuse
 from dpstats.inference.estimates import Estimates, HasEstimates
-from dpstats.inference.figures import ESTIMATE, new_figure, place_bars, plain, set_title
+from dpstats.inference.figures import ESTIMATE, new_figure, place_bars, plain, row_heights, row_names, set_title
 from dpstats.inference.noisy_counts import CountNoise
 from dpstats.inference.reports import picture_of
 from dpstats.inference.results import Summary
@@ -462,7 +462,7 @@ def plot_table(table: ContingencyTable, *, attributes: Any = None, confidence_le
         middle, errors, marked = place_bars(shares, low[:, j], high[:, j])
         style = {"fmt": "o", "ms": 4, "capsize": 3, "color": colors[j], "label": plain(cells.levels[1][j])}
         right.errorbar(middle, places, xerr=errors, markevery=marked, **style)
-    right.set_yticks(-np.arange(shape[0]), [plain(level) for level in cells.levels[0]])
+    right.set_yticks(-np.arange(shape[0]), row_names(cells.levels[0], figure.get_figwidth() / 2))
     right.set_xlim(-0.02, 1.02)
     right.set_xlabel(f"proportion within {plain(cells.names[0])}, {100 * confidence_level:g}% intervals")
     right.grid(axis="x", alpha=0.25)
@@ -505,12 +505,13 @@ def _bars(cells: Cells, confidence_level: float) -> Figure:
     interval = cells.estimates().confidence_interval(confidence_level)
     low, high = np.ravel(interval.low), np.ravel(interval.high)
     estimates = np.ravel(cells.projected) / max(float(cells.projected.sum()), 1e-300)
-    figure = new_figure(figsize=(5.6, 1.2 + 0.26 * len(places)))
+    labels = [", ".join(str(cells.levels[j][code]) for j, code in enumerate(place)) for place in places]
+    names = row_names(labels, 5.6)
+    figure = new_figure(figsize=(5.6, 1.2 + row_heights(names, 5.6)))
     axis = figure.subplots()
     middle = np.clip(estimates, low, high)
     errors = np.stack([middle - low, high - middle])
     axis.errorbar(middle, -np.arange(len(places)), xerr=errors, fmt="o", ms=4, capsize=3, color=ESTIMATE)
-    names = [", ".join(plain(cells.levels[j][code]) for j, code in enumerate(place)) for place in places]
     axis.set_yticks(-np.arange(len(places)), names)
     axis.set_xlabel(f"proportion, {100 * confidence_level:g}% intervals")
     axis.set_ylabel(", ".join(map(plain, cells.names)))

@@ -36,12 +36,20 @@ def test_it_says_what_a_fit_says(file: str, capsys: pytest.CaptureFixture[str]) 
     assert "Kolmogorov-Smirnov test" in capsys.readouterr().out
 
 
+def test_rows_with_another_label_are_left_out(file: str, capsys: pytest.CaptureFixture[str]) -> None:
+    groups = ["--column", "x", "--by", "g", "--groups", "u,w", "--seed", "1"]
+    expected = ks_test(FRAME["x"], FRAME["g"], groups=["u", "w"], random_state=1)
+    assert json_of(["ks", file, *groups], capsys)["pvalue"] == expected.pvalue
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
         (["--column", "x", "--groups", "u,v"], "--by"),
         (["--column", "x", "--distribution", "norm", "--by", "g"], "--by"),
         (["--column", "x", "--by", "x", "--groups", "u,v"], "--by"),
+        (["--column", "x", "--distribution", "norm", "--unknown", "error"], "--unknown"),
+        (["--column", "x", "--by", "g", "--groups", "u,w", "--unknown", "error"], "or give --unknown drop"),
         (["--column", "x", "--by", "g", "--groups", "u,v,w"], "--groups"),
         (["--column", "x", "--distribution", "nrm"], "--distribution"),
         (["--column", "x", "--distribution", "norm,a"], "--distribution"),

@@ -120,6 +120,7 @@ OPTIONS: dict[str, tuple[ReleaseCommand, Changes]] = {
                 ["--formula", "b ~ a + c", *NAMED[:3], "--levels", "c=x,y,z"],
                 {"x_bounds": [[0.0, 1.0]] * 3},
             ),
+            "unknown": (FORMULA, [*FORMULA, "--unknown", "error"], {}),
             "factor": (LINEAR, [*LINEAR, "--factor", "c=x,y"], {"factors": {"c": ["x", "y"]}}),
             "counts": (LINEAR, COUNTS, {"class": "PrivateCountRegression"}),
             "gamma": (LINEAR, [*LINEAR, "--gamma"], {"class": "PrivateGammaRegression"}),
@@ -315,6 +316,7 @@ OPTIONS |= {
             "statistic": (COMPARED, [*COMPARED, "--statistic", "cvm"], {"statistic": "cvm"}),
             "groups": (COMPARED, [*COMPARED[:3], 'x,"y,z"'], {"groups": ["x", "y,z"]}),
             "by": (COMPARED, ["--by", "h", *COMPARED[2:]], {}),
+            "unknown": (COMPARED, [*COMPARED, "--unknown", "error"], {"unknown": "error"}),
             "distribution": (
                 ["--distribution", "norm"],
                 ["--distribution", "t,3"],

@@ -11,6 +11,7 @@ import pandas as pd
 import pytest
 
 from dpstats.cli import main
+from dpstats.data.undeclared import LEFT_OUT
 from dpstats.privacy import PrivacyBudget
 from dpstats.regression import PrivateGammaRegression, PrivateLinearRegression, PrivateLogisticRegression
 from tests.cli.commands import failed, json_of
@@ -180,7 +181,15 @@ def test_levels_are_compared_entry_by_entry(tmp_path: Path, capsys: pytest.Captu
     result = json_of([*arguments, "--levels", "plan=1,02,"], capsys)
     assert [record["name"] for record in result["params"][1:]] == ["plan[T.02]", "plan[T.]"]
     # Labels that are numbers are compared by value, so that 02 is 2. The empty entry is missing.
-    assert "codes.csv: Input X contains NaN or infinity" in failed([*arguments, "--levels", "plan=1,2"], capsys)
+    assert "or give --unknown drop" in failed([*arguments, "--levels", "plan=1,", "--unknown", "error"], capsys)
+    fewer = [*arguments, "--levels", "plan=1,2"]
+    # Rows without a declared level are left out.
+    result = json_of(fewer, capsys)
+    assert LEFT_OUT in " ".join(result["notes"])
+    assert result["plan"]["stages"][0]["name"] == "observed rows"
+    levels, bounds = {"plan": ["1", "2"]}, {}
+    model = PrivateLogisticRegression.from_formula("any ~ plan", rows, levels=levels, bounds=bounds, random_state=1)
+    assert result["params"][1]["estimate"] == model.coef_[0]
 
 
 def test_a_ledger_is_charged_once(costs: Path, tmp_path: Path) -> None:
@@ -251,7 +260,7 @@ BAD_FORMULAS = {
     "no sense": (["--formula", "cost ~ age +", *BOUNDS], "formula must be like 'y ~ x + C(plan)'"),
     "no levels": (["--formula", "cost ~ C(plan)", *BOUNDS], "Declare --levels plan=A,B,..."),
     "no bounds": (["--formula", "cost ~ any", *BOUNDS], "bounds must have the (low, high) of 'any'"),
-    "a level": ([*FORMULA[:-1], "plan=free,paid"], "Input X contains NaN or infinity"),
+    "a level": ([*FORMULA[:-1], "plan=free,paid", "--unknown", "error"], "or give --unknown drop"),
     "levels of no column": (
         [*FORMULA, "--levels", "town=a,b"],
         "--formula, --bounds and --levels must name columns of costs.csv",
@@ -288,11 +297,12 @@ def test_plans_that_say_too_little_or_too_much(
 
 
 def test_plans_of_formulas_and_of_columns(costs: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    planned = json_of([*PLAN, *FORMULA], capsys)
+    counts_rows = json_of([*PLAN, *FORMULA], capsys)
+    planned = json_of([*PLAN, *FORMULA, "--unknown", "error"], capsys)
     counted = json_of([*PLAN, "--columns", "3", "--outcome", "y", "--bounds", "0", "1", "y=0,2"], capsys)
     released = json_of(["regress", str(costs), *FORMULA], capsys)
     assert planned["n_features"] == 3 and planned == counted
-    assert planned["stages"] == released["plan"]["stages"]
+    assert counts_rows["stages"] == released["plan"]["stages"] != planned["stages"]
     named = ["--columns", "2", "--logistic", "--outcome", "y", "--bounds", "a=0,1", "b=0,2"]
     assert json_of([*PLAN, *named], capsys)["family"] == "logistic"
 

@@ -8,6 +8,7 @@ import shutil
 import subprocess
 from pathlib import Path
 
+import matplotlib
 import numpy as np
 import pandas as pd
 import pytest
@@ -34,7 +35,7 @@ FITS = {f"{high} & up": ClippedMean(bounds=(0, high), random_state=0).fit(PATIEN
 
 
 def document(*tables: str) -> str:
-    packages = r"\documentclass{article}\usepackage[utf8]{inputenc}\usepackage{booktabs,threeparttable}"
+    packages = r"\documentclass{article}\usepackage[utf8]{inputenc}\usepackage{booktabs,threeparttable,rotating}"
     return "\n".join([packages, r"\begin{document}", *tables, r"\end{document}"])
 
 
@@ -105,6 +106,62 @@ def test_what_noise_hides_is_a_dash_side_by_side() -> None:
     assert hidden.any() and [cell.startswith("–") for cell in cells] == hidden.tolist()
 
 
+ARMS = ["placebo with standard care", "low dose of rivaroxaban (2.5 mg)", "high dose of rivaroxaban (20 mg)"]
+HEADS = ["", *(f"{arm} (n = 1,880)" for arm in ARMS), *(f"SMD {arm}" for arm in ARMS[1:])]
+WIDE = Summary(
+    "Characteristics",
+    [],
+    HEADS,
+    [
+        ["length of stay in hospital, median [quartiles]", "9 [6, 14]", "8 [5, 11]", "7 [4, 10]", "", ""],
+        ["sex, n (%)", *[""] * 5],
+        ["  f", "1,017 (57.33)", "1,017 (57.33)", "179 (59.1)", "0.07", "-0.11"],
+    ],
+)
+
+
+def printed_width(text: str) -> float:
+    """Return the width of a tabular in points, by the widths of its font, at the size of its text."""
+    lines = (Path(matplotlib.get_data_path()) / "fonts" / "afm" / "cmr10.afm").read_text("latin-1").splitlines()
+    found = [re.match(r"C (\d+) ; WX ([\d.]+)", line) for line in lines]
+    font = {chr(int(one[1])): float(one[2]) / 100 for one in found if one}
+    # Fonts of smaller sizes are wider for their size.
+    factor = {"small": 0.925, "footnotesize": 0.85, "scriptsize": 0.797}
+    size = next((value for name, value in factor.items() if f"\\{name}\n\\setlength" in text), 1.0)
+    inside = (
+        text[text.index(r"\toprule") : text.index(r"\bottomrule")].replace(r"\toprule", "").replace(r"\midrule", "")
+    )
+    stacked = re.sub(r"\\shortstack\[.\]\{((?:[^{}]|\{.?\})*)\}", lambda m: m[1].replace(r"\\", "\0"), inside)
+    plain = re.sub(r"\$-\$", "--", re.sub(r"\{(.?)\}", r"\1", stacked)).replace(r"\quad", "mm").replace(r"\%", "%")
+    rows = [row.split("&") for row in plain.split(r"\\") if row.strip()]
+
+    def width(line: str) -> float:
+        return size * sum(3.33 if letter == " " else font[letter] for letter in line.strip())
+
+    columns = zip(*rows, strict=True)
+    each = [max(width(line) for cell in column for line in cell.split("\0")) for column in columns]
+    return sum(each) + len(each) * (6 if "tabcolsep" in text else 12)
+
+
+def test_a_table_with_long_headers_is_as_narrow_as_a_line() -> None:
+    text = WIDE.to_latex(caption="Characteristics")
+    # At most 5 points beyond the line of an article.
+    assert 250 < printed_width(text) < 350 and r"\shortstack[r]{SMD \\ low" in text and "sideways" not in text
+    assert max(map(len, str(WIDE).splitlines())) <= 130
+    narrow = Summary("", [], HEADS[:2], [row[:2] for row in WIDE.rows[1:]])
+    assert "shortstack" not in narrow.to_latex() and printed_width(narrow.to_latex(caption="")) < 350
+    more = [*HEADS, *HEADS[1:4]]
+    turned = Summary("", [], more, [[*row, *row[1:4]] for row in WIDE.rows]).to_latex(caption="Turned")
+    assert r"\begin{sidewaystable}" in turned and turned.endswith(r"\end{sidewaystable}")
+    assert 345 < printed_width(turned) < 545
+
+
+def test_headers_of_a_page_break_their_lines_and_wide_tables_scroll() -> None:
+    page = WIDE.as_html()
+    head = page[page.index("<thead>") : page.index("</thead>")]
+    assert "nowrap" not in head and '<div style="overflow-x:auto"><table class="estimates"' in page
+
+
 needs_latex = pytest.mark.skipif(not (shutil.which("tectonic") or shutil.which("pdflatex")), reason="needs LaTeX")
 
 
@@ -123,6 +180,7 @@ def test_tables_compile(tmp_path: Path) -> None:
         side_by_side(FITS).to_latex(label="tab:both"),
         TABLE.to_latex(caption=SPECIAL),
         TABLE.to_latex(),
+        WIDE.to_latex(caption="Wide"),
         FITS["90 & up"].to_latex(notes=True),
     ]
     compile_tables(tmp_path, tables)

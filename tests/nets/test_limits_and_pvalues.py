@@ -74,6 +74,7 @@ MORE: dict[str, Callable[[], Estimates]] = {
     "difference of proportions": lambda: fitted("ContingencyTable").difference((0, 1), True),
     "risk ratio": lambda: fitted("ContingencyTable").risk_ratio((0, 1), True),
     "odds ratio": lambda: fitted("ContingencyTable").odds_ratio((0, 1), True),
+    "pairs of proportions": lambda: fitted("ContingencyTable").pairwise(),
     "Cohen's h": lambda: fitted("ContingencyTable").cohens_h((0, 1), True),
     "common odds ratio": lambda: strata().odds_ratio((0, 1), 1, (0, 1), strata=2),
     "paired difference": lambda: strata().paired_difference(1, (0, 1)),
@@ -111,7 +112,7 @@ MORE: dict[str, Callable[[], Estimates]] = {
 JUMPS = {*IN_STEPS, "counts, Laplace", "SQL counts", "SQL means", "median survival", "distance from a null mean"}
 """Their p-values jump at the limits: none at a limit is below the error probability."""
 
-OUTWARD = {"difference of proportions", "risk ratio", "odds ratio", "Cohen's h"}
+OUTWARD = {"pairs of proportions", "difference of proportions", "risk ratio", "odds ratio", "Cohen's h"}
 """Their limits are rounded outward to a grid of pairs of proportions: p-values at a limit are a little smaller."""
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -39,9 +40,7 @@ def test_at_a_large_epsilon_statistics_are_those_of_scipy() -> None:
     scale = first.size * second.size / X.size
     for given in ({}, {"sizes": sizes}):
         found = {
-            kind: KolmogorovSmirnovTest(groups=["a", "b"], statistic=kind, unknown="error", **given, **LOUD).fit(
-                X, LABELS
-            )
+            kind: KolmogorovSmirnovTest(groups=["a", "b"], statistic=kind, **given, **LOUD).fit(X, LABELS)
             for kind in STATISTICS
         }
         assert found["ks"].statistic_ == pytest.approx(scale * stats.ks_2samp(first, second).statistic, abs=1e-3)
@@ -67,23 +66,48 @@ def test_one_sample_at_a_large_epsilon_is_that_of_scipy() -> None:
 @pytest.mark.parametrize("kind", STATISTICS)
 @pytest.mark.parametrize("n", [3, 5, 6])
 def test_no_row_moves_two_samples_further(kind: str, n: int) -> None:
+    @cache
+    def steps(labels: tuple[int, ...]) -> int:
+        return two_sample_steps(kind, np.array([label == 0 for label in labels if label >= 0], dtype=bool), n)
+
     largest, inside = 0, 0
-    for labels in itertools.product((False, True), repeat=n):
-        before = two_sample_steps(kind, np.array(labels))
-        for i, place, label in itertools.product(range(n), range(n), (False, True)):
-            rest = labels[:i] + labels[i + 1 :]
-            after = two_sample_steps(kind, np.array((*rest[:place], label, *rest[place:])))
-            largest = max(largest, abs(after - before))
-            if label == labels[i]:
-                sizes = sum(labels), n - sum(labels)
-                inside = max(inside, abs(after - before) - two_sample_sensitivity(kind, n, sizes))
+    for rest in itertools.product((0, 1, -1), repeat=n - 1):
+        # A row at every place and with every label, beside the others. Labels of -1 are not declared.
+        rows = {(i, label): steps((*rest[:i], label, *rest[i:])) for i in range(n) for label in (0, 1, -1)}
+        largest = max(largest, max(rows.values()) - min(rows.values()))
+        for label in (0, 1) if -1 not in rest else ():
+            stays = [found for (_, own), found in rows.items() if own == label]
+            first = (*rest, label).count(0)
+            inside = max(inside, max(stays) - min(stays) - two_sample_sensitivity(kind, n, (first, n - first)))
     assert inside <= 0 and largest <= two_sample_sensitivity(kind, n, None)
     assert kind == "cvm" or largest == n - 1
+
+
+@pytest.mark.parametrize("kind", STATISTICS)
+@pytest.mark.parametrize(("n", "epsilon"), [(3, 3.0), (7, 30.0), (8, 100.0), (9, 1.0)])
+def test_every_number_of_declared_rows_has_the_level(kind: str, n: int, epsilon: float) -> None:
+    # All orders of all labels are counted. Six declared rows of seven, half of them in each group, exceed cutoffs of
+    # seven rows by Cramer and von Mises more often: twenty of their orders have the largest statistic twice.
+    noise = CountNoise("laplace", two_sample_sensitivity(kind, n, None) / epsilon)
+    nulls = TwoSamples(kind, n, None).nulls(np.zeros(1), noise, 9999)
+    levels = np.linspace(0.005, 0.1, 40)
+    ends = np.array([cutoff(nulls, level) for level in levels])
+    rng = np.random.default_rng(0)
+    for m in range(1, n + 1):
+        labels = np.array(list(itertools.product((False, True), repeat=m)))
+        found = np.array([two_sample_steps(kind, row, n) for row in labels])
+        for first in range(m + 1):
+            drawn = np.resize(found[labels.sum(1) == first], 20_000)
+            drawn = np.sort(drawn + noise.draw(rng, drawn.shape))
+            rates = 1 - np.searchsorted(drawn, ends, "right") / drawn.size
+            assert np.all(rates < levels + 4 * np.sqrt(levels / 9999 + levels / drawn.size))
 
 
 def test_ties_are_put_in_the_given_order() -> None:
     values, codes = np.array([1.0, 0.0, 1.0, 0.0]), np.array([0, 1, 1, 0])
     assert order_labels(values, codes, np.array([0, 1, 2, 3])).tolist() == [False, True, True, False]
+    # A row with an undeclared label is left out, and moves no other.
+    assert order_labels(values, np.array([0, -1, 1, 0]), np.array([3, 2, 1, 0])).tolist() == [True, False, True]
     assert order_labels(values, codes, np.array([3, 2, 1, 0])).tolist() == [True, False, False, True]
     # All rows alike, sorted by group: a random order finds nothing.
     found = [
@@ -108,10 +132,10 @@ def test_pvalues_and_cutoffs_agree() -> None:
 
 
 def test_sizes_are_released_where_that_helps() -> None:
-    test = KolmogorovSmirnovTest(groups=["a", "b"], unknown="error", **GIVEN)
+    test = KolmogorovSmirnovTest(groups=["a", "b"], **GIVEN)
     assert test.plan(1000).stages[-1].size == 2 and test.plan(100).stages[-1].size == 1
     x, labels = np.random.default_rng(1).normal(size=2000), np.arange(2000) < 300
-    found = KolmogorovSmirnovTest(groups=[True, False], unknown="error", **GIVEN).fit(x, labels).result_
+    found = KolmogorovSmirnovTest(groups=[True, False], **GIVEN).fit(x, labels).result_
     assert found.released_sizes is not None
     assert abs(found.released_sizes[0] - 300) < 8 * found.sizes_std and sum(found.released_sizes) == 2000
 

@@ -66,3 +66,34 @@ def test_the_first_level_is_the_reference_as_in_regressions() -> None:
     assert made.trend().estimate == pytest.approx(0.3, abs=1e-3)
     # Named groups stay as they are given: the first against the second.
     assert made.difference(("a", "b"), 1).estimate == pytest.approx(-0.3, abs=1e-3)
+
+
+def test_pairs_of_groups_are_compared_together() -> None:
+    rng = np.random.default_rng(0)
+    arms = rng.choice(["control", "low", "high"], 3000)
+    rows = np.array([arms, (rng.random(3000) < np.where(arms == "high", 0.6, 0.4)).astype(int)], dtype=object).T
+    table = ContingencyTable(levels=[["control", "low", "high"], [0, 1]], random_state=0).fit(rows)
+    for measure, single in (
+        ("difference", table.difference),
+        ("risk ratio", table.risk_ratio),
+        ("odds ratio", table.odds_ratio),
+    ):
+        found = table.pairwise(measure, "control")
+        pairs = [single((arm, "control")) for arm in ("low", "high")]
+        assert found.estimate.tolist() == [one.estimate for one in pairs]
+        plain = np.array([one.pvalue for one in pairs])
+        np.testing.assert_allclose(found.pvalue, np.maximum.accumulate(np.sort(plain) * [2, 1])[::-1])
+        assert found.statistic == pytest.approx([one.statistic for one in pairs])
+        for j, one in enumerate(pairs):
+            low, high = found.confidence_interval()
+            assert (low[j], high[j]) == pytest.approx(tuple(one.confidence_interval(0.975)))
+    assert table.pairwise().names == ("control - low", "control - high", "low - high")
+    assert table.pairwise(outcome=0).estimate == pytest.approx(-table.pairwise().estimate)
+    for call, wrong in (
+        (lambda: table.pairwise("ratio"), "measure"),
+        (lambda: table.pairwise(reference="drug"), "reference"),
+        (lambda: table.pairwise(outcome=2), "outcome"),
+        (lambda: ContingencyTable(levels=[["a"], [0, 1]], random_state=0).fit([["a", 1]] * 9).pairwise(), "levels"),
+    ):
+        with pytest.raises(InvalidParameter, match=wrong):
+            call()

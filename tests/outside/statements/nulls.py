@@ -120,15 +120,18 @@ def draw_distributions(draw: Draw, question: str = "") -> Cell:
     public = bool(draw.random() < 0.4)
     first = min(max(round(n * shares[0]), 1), n - 1)
     missing = 0.0 if public else draw_missing(draw, facts, options)
+    undeclared = float(draw.choice([0.0, draw.uniform(0.02, 0.4)])) * (not public)
     options |= {"groups": ["g0", "g1"]} | ({"sizes": (first, n - first)} if public else {})
     facts |= {"sizes": "public" if public else "private", "shares": " ".join(f"{share:.2g}" for share in shares)}
+    facts |= {"undeclared": f"{undeclared:.2g}"} if undeclared else {}
 
     def fit(draw: Draw) -> tuple[Any, Any]:
         public_places = np.repeat([0, 1], [first, n - first])
         places = draw.permutation(public_places) if public else draw.choice(2, n, p=shares)
+        places[draw.random(n) < undeclared] = 2
         rows = sample_rows(draw, x, n, missing)[:, 0]
         test = KolmogorovSmirnovTest(**options, random_state=seed(draw, facts))
-        return test.fit(rows, np.array(["g0", "g1"])[places]).result_, rows
+        return test.fit(rows, np.array(["g0", "g1", "other"])[places]).result_, rows
 
     return level_cell("KolmogorovSmirnovTest", "level", facts, fit)
 
