@@ -125,11 +125,10 @@ class PrivateLinearRegression(LeastSquares[RegressionPlan]):
         Public bounds of the columns, in their units, known without the data. Rows outside are not clipped but
         downweighted, as are all rows far from the others. A row more than four half-widths from the middle of the
         bounds in any column has weight 0. A mapping ``{column: (low, high)}`` or a data frame with one row per column
-        is matched to the columns of ``X`` by name. "private" chooses bounds from the rows for a fifth of epsilon;
-        `dpstats.means.UnknownBounds` has options. Columns that are mostly 0 then need a step.
+        is matched to the columns of ``X`` by name. "private" chooses them from the rows: see the notes.
     y_bounds : (low, high), "private" or UnknownBounds
         Public bounds of the outcome. Outcomes outside are clipped to the nearer bound, and the fraction of clipped
-        outcomes is released. "private" chooses bounds, together with those of the columns if both are private.
+        outcomes is released. "private" chooses them from the rows.
     weights : column name, optional
         The column of a data frame that has the weight of each row. Weights can also be given to ``fit``.
     weight_bounds : (low, high), optional
@@ -282,8 +281,9 @@ class PrivateLinearRegression(LeastSquares[RegressionPlan]):
     weights of precision. Type "nonrobust" assumes that the residual variance is inversely proportional to the
     weight. Weights are not frequencies: a weight of 2 is one row, not two.
 
-    **Bounds from the rows.** The fit first releases bounds and then coefficients, for one charge. Coefficients describe
-    clipped outcomes, and rows that are not far beyond the bounds of a column. Those of unclipped rows are not covered.
+    **Bounds from the rows.** The fit first chooses bounds, for a fifth of epsilon, and then releases coefficients. Both
+    are one charge. `dpstats.means.UnknownBounds` has options. Columns that are mostly 0 need a step. Coefficients
+    describe clipped outcomes, and rows that are not far beyond the bounds of a column. Intervals do not cover others.
 
     **Limits.** Slopes are biased if the skewness of the residuals depends on the row, or if ``y_bounds`` clips more
     than 2% of the outcomes; notes report both if noise permits. Just above the limit of few rows, intervals of wide
