@@ -6,6 +6,7 @@ Compiled loops do the same in one pass over memory where numba is installed.
 from __future__ import annotations
 
 import math
+import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
@@ -186,7 +187,7 @@ The sums are in the order of `Moments.all`, of shape (n_groups, ...) with groups
 
 def is_compiled(X: NDArray[Any]) -> bool:
     """Return whether compiled loops are available for a table, and worth their import."""
-    worth = X.size >= FEWEST or (X.size >= _FEW and loops.cache_info().currsize > 0)
+    worth = X.size >= FEWEST or (X.size >= _FEW and "numba" in sys.modules)
     return worth and loops() is not None
 
 
