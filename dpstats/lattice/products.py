@@ -76,8 +76,7 @@ def gram(rows: Floats) -> Integers:
     size = -(-p // 4) * 4
     lines, block, found = np.zeros((size, _LINE)), np.zeros((size, size)), np.zeros((size, size), dtype=np.int64)
     _loop()(rows, ROWS, lines, block, found)
-    above = np.triu(found[:p, :p])
-    return above + np.triu(above, 1).T
+    return found[:p, :p]
 
 
 @cache
@@ -87,7 +86,7 @@ def _loop() -> Callable[..., None]:
 
 
 def add_products(rows: Any, most: int, lines: Any, block: Any, found: Any) -> None:
-    """Add the products of columns, on the diagonal and above, to ``found``: exactly, for each ``most`` rows.
+    """Add the products of columns to ``found``, exactly for each ``most`` rows.
 
     A few rows at a time are laid out by columns, whose number is a multiple of four. This loop runs uncompiled in tests.
     """
@@ -128,6 +127,7 @@ def add_products(rows: Any, most: int, lines: Any, block: Any, found: Any) -> No
         for j in range(p):
             for k in range(j, p):
                 found[j, k] += np.int64(block[j, k])
+                found[k, j] = found[j, k]
 
 
 def weighted(weights: Floats, rows: Floats) -> Integers:
