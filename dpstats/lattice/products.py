@@ -88,7 +88,7 @@ def _loop() -> Callable[..., None]:
 def add_products(rows: Any, most: int, lines: Any, block: Any, found: Any) -> None:
     """Add the products of columns to ``found``, exactly for each ``most`` rows.
 
-    A few rows at a time are laid out by columns, whose number is a multiple of four. This loop runs uncompiled in tests.
+    A few rows at a time are laid out by columns, whose number is a multiple of four. Tests run this loop uncompiled.
     """
     p, size = rows.shape[1], lines.shape[1]
     for first in range(0, len(rows), most):

@@ -296,9 +296,7 @@ def shift_rows(lines: Any, center: Any, half: Any, moved: Any, clips: bool, most
             out[i, j] = min(max(z, -most), most) - moved[j]
 
 
-def round_rows(
-    rows: Any, size: float, shift: float, zero: int, steps: int, most: int, extended: Any, left: Any
-) -> int:
+def round_rows(rows: Any, size: float, shift: float, zero: int, steps: int, most: int, extended: Any, left: Any) -> int:
     """Write rows in steps after their constants. Rows with a squared norm above ``most`` become zero, constants too.
 
     List these in ``left``, and return their number.
