@@ -15,6 +15,7 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from dpstats.data.rows import add_sums
 from dpstats.data.values import as_int64
 from dpstats.errors import ScaleOutOfRange
 from dpstats.lattice.rounding import compile_loops, is_compiled, squared_norms
@@ -80,7 +81,7 @@ def gram(rows: Floats) -> Integers:
 
 
 @cache
-def _loop() -> Callable[..., None]:
+def _loop() -> Any:
     # Products of a block and their sums are exact, so that any order is as good.
     return (compile_loops(add_products, fastmath={"reassoc", "contract"}) or (add_products,))[0]
 
@@ -194,15 +195,7 @@ def cut_rows(n: int, size: int = ROWS) -> list[slice]:
 def sum_items(work: Callable[[Item], Mapping[str, Integers]], items: Sequence[Item], entries: int) -> Sums:
     """Return the sums of the results of ``work`` over all items, on as many threads as the entries are worth."""
 
-    def add(some: Sequence[Item]) -> Sums:
-        total: Sums = {}
-        for item in some:
-            for name, values in work(item).items():
-                total[name] = total[name] + values if name in total else values
-        return total
-
-    parts = _run_threads(add, items, entries)
-    return {name: np.sum([part[name] for part in parts], axis=0) for name in parts[0]}
+    return add_sums(_run_threads(lambda some: add_sums(map(work, some)), items, entries))
 
 
 def map_items(work: Callable[[Item], Result], items: Sequence[Item], entries: int) -> list[Result]:

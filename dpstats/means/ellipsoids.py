@@ -8,8 +8,7 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache, cached_property, partial
 from typing import Any, NamedTuple, TypeVar
@@ -18,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpstats.data.parameters import check_integer, check_privacy_parameters
-from dpstats.data.rows import Rows, Table
+from dpstats.data.rows import Rows, Table, add_sums
 from dpstats.data.values import as_int64
 from dpstats.errors import refuse
 from dpstats.lattice import check_finite_rows
@@ -134,29 +133,34 @@ class Extension:
 
         A loop leaves out the few rows that are near the sphere or beyond. These are added together.
         """
-        d, first, total = self.n_features, 0, Counter[str]()
+        d, constants = self.n_features, len(self.constants)
         size = self.radius - (math.sqrt(d) / 2 + 1)
         # The numpy arithmetic puts rows inside the unit ball whose rounded norm is at most this.
         most = int(max(accepted_norm(size, d, 2.0**-40), 0.0)) ** 2
-        far: list[Floats] = []
-        places: list[NDArray[np.int64]] = []
-        room, left, none = np.empty((ROWS, self.size)), np.empty(ROWS, dtype=np.int64), np.zeros(1, dtype=np.bool_)
-        for white in blocks:
-            n = len(white)
-            own = signs if signs is None else signs[first : first + n]
-            extended = self._extended((n,), own, room[:n])
-            count = _loops()[1](white, size, SHIFT, pattern(SHIFT), self.radius, most, extended, left)
-            total.update(self._products(name, extended, own, none))
-            if count:
-                far.append(white[left[:count]])
-                places.append(left[:count] + first)
-            first += n
-        if far:
-            own, rows = signs if signs is None else signs[np.concatenate(places)], np.concatenate(far)
+
+        def parts() -> Iterator[Sums]:
+            room, left, none = np.empty((ROWS, self.size)), np.empty(ROWS, dtype=np.int64), np.zeros(1, dtype=np.bool_)
+            far: list[tuple[Floats, Floats | None]] = []
+            first = 0
+            for white in blocks:
+                n = len(white)
+                own = None if signs is None else signs[first : first + n]
+                extended = self._extended((n,), own, room[:n])
+                count = _loops()[1](white, size, SHIFT, pattern(SHIFT), self.radius, most, extended, left)
+                yield self._products(name, extended, own, none)
+                some = left[:count]
+                far.append((white[some], None if own is None else own[some]))
+                first += n
+            rows, own = np.concatenate([part[0] for part in far]), None
+            if not len(rows):
+                return
+            if signs is not None:
+                own = np.concatenate([part[1] for part in far if part[1] is not None])
             extended = self._extended((len(rows),), own)
-            extended[:, len(self.constants) :], outside = _integer_rows(rows, self.radius)
-            total.update(self._products(name, extended, own, outside))
-        return self._split(name, total)
+            extended[:, constants:], outside = _integer_rows(rows, self.radius)
+            yield self._products(name, extended, own, outside)
+
+        return self._split(name, add_sums(parts()))
 
     def _extended(self, shape: tuple[int, ...], signs: Floats | None, room: Floats | None = None) -> Floats:
         """Return room for extended rows, with their constants."""
@@ -516,7 +520,8 @@ class _ShrunkRows:
             # Rows are laid side by side, because loops over a few columns are slow.
             tiled = (self.frame.center, self.frame.half, self.step.ellipsoid.center)
             numbers = [np.tile(values, BESIDE) for values in tiled]
-            work, size = partial(self._quick_blocks, numbers), _TOGETHER
+            work: Callable[[NDArray[Any], Floats | None], Sums] = partial(self._quick_blocks, numbers)
+            size = _TOGETHER
         else:
             work, size = self._block, ROWS
 
