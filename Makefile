@@ -84,19 +84,19 @@ test-kernels: $(INSTALLED)
 	$(BIN)/python tests/other_kernels.py -n 2
 
 bench: $(INSTALLED)
-	$(BIN)/python validation/benchmarks/estimators.py
-	$(BIN)/python validation/benchmarks/mean.py
-	$(BIN)/python validation/benchmarks/startup.py
-	$(BIN)/python validation/benchmarks/accounting.py
-	$(BIN)/python validation/benchmarks/mechanisms.py
-	$(BIN)/python validation/benchmarks/adaptive_sparse.py
-	$(BIN)/python validation/benchmarks/identity.py
-	$(BIN)/python validation/benchmarks/regression.py
-	$(BIN)/python validation/benchmarks/fits.py
-	$(BIN)/python validation/benchmarks/quantiles.py
-	$(BIN)/python validation/benchmarks/queries.py
-	$(BIN)/python validation/benchmarks/simulation.py
-	$(BIN)/python validation/benchmarks/peers.py
+	$(BIN)/python validation/benchmarks/estimators.py --write
+	$(BIN)/python validation/benchmarks/mean.py --write
+	$(BIN)/python validation/benchmarks/startup.py --write
+	$(BIN)/python validation/benchmarks/accounting.py --write
+	$(BIN)/python validation/benchmarks/mechanisms.py --write
+	$(BIN)/python validation/benchmarks/adaptive_sparse.py --write
+	$(BIN)/python validation/benchmarks/identity.py --write
+	$(BIN)/python validation/benchmarks/regression.py --write
+	$(BIN)/python validation/benchmarks/fits.py --write
+	$(BIN)/python validation/benchmarks/quantiles.py --write
+	$(BIN)/python validation/benchmarks/queries.py --write
+	$(BIN)/python validation/benchmarks/simulation.py --write
+	$(BIN)/python validation/benchmarks/peers.py --write
 
 validate: $(INSTALLED)
 	$(BIN)/python validation/studies/mean_risk_and_coverage.py

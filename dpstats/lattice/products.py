@@ -9,16 +9,16 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from functools import lru_cache
+from functools import cache, lru_cache
 from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.linalg.blas import dgemm
 
+from dpstats.data.rows import add_sums
 from dpstats.data.values import as_int64
 from dpstats.errors import ScaleOutOfRange
-from dpstats.lattice.rounding import squared_norms
+from dpstats.lattice.rounding import compile_loops, is_compiled, squared_norms
 from dpstats.lattice.sums import default_threads
 from dpstats.parallel import one_blas_thread
 
@@ -30,11 +30,8 @@ ROW_BITS = 20
 
 _EXACT_BITS, _SUM_BITS, _COARSEST = 53, 62, 8
 BESIDE = 128  # rows, a power of two
-_QUICK, _QUICK_COLUMNS = 10**6, 28
-"""Multiplications of a product for which OpenBLAS is quickest, and the columns up to which this pays."""
-
-_CONVERTED = 1 << 15
-"""Entries of products that are converted to integers together."""
+_COLUMNS, _LINE = 32, 64
+"""Columns up to which loops form products, and rows that they hold side by side."""
 
 Integers = NDArray[np.int64]
 Floats = NDArray[np.float64]
@@ -73,14 +70,65 @@ def dyadic(matrix: Floats, bits: int) -> Floats:
 
 
 def gram(rows: Floats) -> Integers:
-    """Return the sum over rows of the products of their entries: shape (p, p)."""
-    (m, p), total = rows.shape, np.zeros((rows.shape[1],) * 2, dtype=np.int64)
-    each = _quick_rows(p) if p <= _QUICK_COLUMNS else ROWS
-    # Convert many small products at once.
-    for some in cut_rows(m, each * max(1, _CONVERTED // max(p, 1) ** 2)):
-        parts = [_square(rows[start : start + each]) for start in range(some.start, some.stop, each)]
-        total += as_int64(np.stack(parts)).sum(axis=0) if parts else 0
-    return total
+    """Return the sum over integer rows of the products of their entries: shape (p, p)."""
+    p = rows.shape[1]
+    if not (0 < p <= _COLUMNS and is_compiled(rows)):
+        return sum((as_int64(rows[some].T @ rows[some]) for some in cut_rows(len(rows))), np.zeros((p, p), np.int64))
+    size = -(-p // 4) * 4
+    lines, block, found = np.zeros((size, _LINE)), np.zeros((size, size)), np.zeros((size, size), dtype=np.int64)
+    _loop()(rows, ROWS, lines, block, found)
+    return found[:p, :p]
+
+
+@cache
+def _loop() -> Any:
+    # Products of a block and their sums are exact, so that any order is as good.
+    return (compile_loops(add_products, fastmath={"reassoc", "contract"}) or (add_products,))[0]
+
+
+def add_products(rows: Any, most: int, lines: Any, block: Any, found: Any) -> None:
+    """Add the products of columns to ``found``, exactly for each ``most`` rows.
+
+    A few rows at a time are laid out by columns, whose number is a multiple of four. Tests run this loop uncompiled.
+    """
+    p, size = rows.shape[1], lines.shape[1]
+    for first in range(0, len(rows), most):
+        last = min(first + most, len(rows))
+        block[:] = 0.0
+        for start in range(first, last, size):
+            count = min(size, last - start)
+            for i in range(count):
+                row = rows[start + i]
+                for j in range(p):
+                    lines[j, i] = row[j]
+            lines[:, count:] = 0.0
+            for k in range(0, p, 2):
+                y, z = lines[k], lines[k + 1]
+                for j in range(0, k + 2, 4):
+                    a, b, c, d = lines[j], lines[j + 1], lines[j + 2], lines[j + 3]
+                    ay = by = cy = dy = az = bz = cz = dz = 0.0
+                    for i in range(size):
+                        v, w = y[i], z[i]
+                        ay += a[i] * v
+                        by += b[i] * v
+                        cy += c[i] * v
+                        dy += d[i] * v
+                        az += a[i] * w
+                        bz += b[i] * w
+                        cz += c[i] * w
+                        dz += d[i] * w
+                    block[j, k] += ay
+                    block[j + 1, k] += by
+                    block[j + 2, k] += cy
+                    block[j + 3, k] += dy
+                    block[j, k + 1] += az
+                    block[j + 1, k + 1] += bz
+                    block[j + 2, k + 1] += cz
+                    block[j + 3, k + 1] += dz
+        for j in range(p):
+            for k in range(j, p):
+                found[j, k] += np.int64(block[j, k])
+                found[k, j] = found[j, k]
 
 
 def weighted(weights: Floats, rows: Floats) -> Integers:
@@ -92,8 +140,8 @@ def weighted(weights: Floats, rows: Floats) -> Integers:
 def multiply(rows: NDArray[Any], matrix: Floats) -> Floats:
     """Return ``rows @ matrix.T`` for a matrix whose products are exact. Rows may be float32."""
     products = np.empty((len(rows), len(matrix)))
-    turned, p = np.ascontiguousarray(matrix.T), rows.shape[1]
-    for some in cut_rows(len(rows), _quick_rows(p) if p <= _QUICK_COLUMNS else ROWS):
+    turned = np.ascontiguousarray(matrix.T)
+    for some in cut_rows(len(rows)):
         np.matmul(rows[some].astype(np.float64, copy=False), turned, out=products[some])
     return products
 
@@ -106,19 +154,6 @@ def apply_columns(operation: np.ufunc, rows: Floats, values: Floats) -> None:
     beside = math.gcd(len(rows), BESIDE)
     lines = rows.reshape(-1, beside * rows.shape[1]) if rows.size else rows
     operation(lines, np.tile(values, beside), out=lines)
-
-
-def _square(rows: Floats) -> Floats:
-    """Return the exact product of integer rows with themselves."""
-    if rows.shape[1] > _QUICK_COLUMNS or not rows.size:
-        return np.asarray(rows.T @ rows)
-    # Called by name: numpy would choose a product for symmetric results, which takes longer for few columns.
-    return np.asarray(dgemm(1.0, rows.T, rows.T, trans_b=True))
-
-
-def _quick_rows(p: int) -> int:
-    """Return a power of two of rows whose product with p columns is quick."""
-    return min(ROWS, 1 << max(_QUICK // max(p, 1) ** 2, 1).bit_length() - 1)
 
 
 def inside_ball(rows: Floats, radius: Floats | float, steps: int, norm: str = "l2") -> Floats:
@@ -160,15 +195,7 @@ def cut_rows(n: int, size: int = ROWS) -> list[slice]:
 def sum_items(work: Callable[[Item], Mapping[str, Integers]], items: Sequence[Item], entries: int) -> Sums:
     """Return the sums of the results of ``work`` over all items, on as many threads as the entries are worth."""
 
-    def add(some: Sequence[Item]) -> Sums:
-        total: Sums = {}
-        for item in some:
-            for name, values in work(item).items():
-                total[name] = total[name] + values if name in total else values
-        return total
-
-    parts = _run_threads(add, items, entries)
-    return {name: np.sum([part[name] for part in parts], axis=0) for name in parts[0]}
+    return add_sums(_run_threads(lambda some: add_sums(map(work, some)), items, entries))
 
 
 def map_items(work: Callable[[Item], Result], items: Sequence[Item], entries: int) -> list[Result]:

@@ -6,6 +6,7 @@ Compiled loops do the same in one pass over memory where numba is installed.
 from __future__ import annotations
 
 import math
+import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
@@ -172,6 +173,7 @@ _WIDTH = 256  # columns at which a loop over them is fast: narrow rows are added
 _REACH = 1 << 31  # steps that a compiled square holds: d squares of fewer are checked against overflow
 _ROOM = 2.0**62
 _LARGEST = float(np.finfo(np.float64).max)
+_EXPONENT = 0x7FF << 52  # of infinity and NaN
 
 Integers = NDArray[np.int64]
 Floats = NDArray[np.float64]
@@ -186,7 +188,7 @@ The sums are in the order of `Moments.all`, of shape (n_groups, ...) with groups
 
 def is_compiled(X: NDArray[Any]) -> bool:
     """Return whether compiled loops are available for a table, and worth their import."""
-    worth = X.size >= FEWEST or (X.size >= _FEW and loops.cache_info().currsize > 0)
+    worth = X.size >= FEWEST or (X.size >= _FEW and "numba" in sys.modules)
     return worth and loops() is not None
 
 
@@ -382,29 +384,30 @@ def add_box(
     least, most = zero - whole, zero + whole
     bad = 0
     for i in range(n):
-        # Each entry is read once: another process may write to the memory.
-        missing = 0
+        g = codes[i] if codes.size else 0
+        largest = np.int64(0)
         for j in range(width):
             x = lines[i, j]
-            entries[j] = x
-            missing += int(not abs(x) <= _LARGEST)
-        bad += missing
-        g = codes[i] if codes.size else 0
+            largest = max(largest, np.float64(x).view(np.int64) & _EXPONENT)
+            steps[j] = min(max(np.float64(x * scale[j] + shift[j]).view(np.int64), least), most) - zero
+        if largest == _EXPONENT or outside:
+            # Steps and counts are of the same copy, because another process may write to the memory.
+            for j in range(width):
+                entries[j] = lines[i, j]
+            for start in range(0, width if largest == _EXPONENT else 0, d):
+                missing = 0
+                for j in range(start, start + d):
+                    missing += int(not abs(entries[j]) <= _LARGEST)
+                bad += missing
+                lost[g] += int(missing > 0 and drops and g >= 0)
+                for j in range(start, start + d):
+                    if missing and (drops or not abs(entries[j]) <= _LARGEST):
+                        entries[j] = center[j]
+            for j in range(width):
+                steps[j] = min(max(np.float64(entries[j] * scale[j] + shift[j]).view(np.int64), least), most) - zero
         if g < 0:
             continue
         kept[g] += 1
-        if missing:
-            for start in range(0, width, d):
-                gone = False
-                for j in range(start, start + d):
-                    gone |= not abs(entries[j]) <= _LARGEST
-                gone &= drops
-                lost[g] += int(gone)
-                for j in range(start, start + d):
-                    if gone or not abs(entries[j]) <= _LARGEST:
-                        entries[j] = center[j]
-        for j in range(width):
-            steps[j] = min(max(np.float64(entries[j] * scale[j] + shift[j]).view(np.int64), least), most) - zero
         if parts == 1:
             for j in range(width):
                 sums[0, g, j] += steps[j]

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache, cached_property, partial
 from typing import Any, NamedTuple, TypeVar
@@ -17,12 +17,23 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpstats.data.parameters import check_integer, check_privacy_parameters
-from dpstats.data.rows import Rows, Table
+from dpstats.data.rows import Rows, Table, add_sums
 from dpstats.data.values import as_int64
 from dpstats.errors import refuse
 from dpstats.lattice import check_finite_rows
 from dpstats.lattice.base import check_region
-from dpstats.lattice.products import BESIDE, Sums, above_diagonal, apply_columns, finest, gram, row_bits, summed
+from dpstats.lattice.products import (
+    BESIDE,
+    ROWS,
+    Sums,
+    above_diagonal,
+    apply_columns,
+    cut_rows,
+    finest,
+    gram,
+    row_bits,
+    sum_items,
+)
 from dpstats.lattice.rounding import SHIFT, accepted_norm, compile_loops, is_compiled, pattern
 from dpstats.means.moments import Region
 from dpstats.privacy.guarantee import PrivacyGuarantee
@@ -111,26 +122,62 @@ class Extension:
             blocks.append(Block(f"{name}, outside", 1, 2.0**-self.bits, 2.0**self.bits / self.count))
         return JointIntegers(name, tuple(blocks), math.inf, self.movement, share)
 
-    def sums(self, name: str, rows: Floats, signs: Floats | None = None, quick: bool = False) -> Sums:
-        """Return the sums of a stage over rows of shape (..., rows, n_features), of the unit ball.
+    def sums(self, name: str, rows: Floats, signs: Floats | None = None) -> Sums:
+        """Return the sums of a stage over rows of shape (..., rows, n_features), of the unit ball."""
+        extended = self._extended(rows.shape[:-1], signs)
+        extended[..., len(self.constants) :], outside = _integer_rows(rows, self.radius)
+        return self._split(name, self._products(name, extended, signs, outside))
 
-        With ``quick``, compiled loops compute the same sums for a single table.
+    def quick_sums(self, name: str, blocks: Iterable[Floats], signs: Floats | None) -> Sums:
+        """Return the same sums over blocks of one table. A block may be overwritten after its turn.
+
+        A loop leaves out the few rows that are near the sphere or beyond. These are added together.
         """
-        inside, outside = (_quick_integer_rows if quick else _integer_rows)(rows, self.radius)
-        fixed = np.empty((*rows.shape[:-1], len(self.constants)))
-        fixed[..., 0] = self.constants[0]
+        d, constants = self.n_features, len(self.constants)
+        size = self.radius - (math.sqrt(d) / 2 + 1)
+        # The numpy arithmetic puts rows inside the unit ball whose rounded norm is at most this.
+        most = int(max(accepted_norm(size, d, 2.0**-40), 0.0)) ** 2
+
+        def parts() -> Iterator[Sums]:
+            room, left, none = np.empty((ROWS, self.size)), np.empty(ROWS, dtype=np.int64), np.zeros(1, dtype=np.bool_)
+            far: list[tuple[Floats, Floats | None]] = []
+            first = 0
+            for white in blocks:
+                n = len(white)
+                own = None if signs is None else signs[first : first + n]
+                extended = self._extended((n,), own, room[:n])
+                count = _loops()[1](white, size, SHIFT, pattern(SHIFT), self.radius, most, extended, left)
+                yield self._products(name, extended, own, none)
+                some = left[:count]
+                far.append((white[some], None if own is None else own[some]))
+                first += n
+            rows, own = np.concatenate([part[0] for part in far]), None
+            if not len(rows):
+                return
+            if signs is not None:
+                own = np.concatenate([part[1] for part in far if part[1] is not None])
+            extended = self._extended((len(rows),), own)
+            extended[:, constants:], outside = _integer_rows(rows, self.radius)
+            yield self._products(name, extended, own, outside)
+
+        return self._split(name, add_sums(parts()))
+
+    def _extended(self, shape: tuple[int, ...], signs: Floats | None, room: Floats | None = None) -> Floats:
+        """Return room for extended rows, with their constants."""
+        extended = np.empty((*shape, self.size)) if room is None else room
+        extended[..., 0] = self.constants[0]
         if self.sign:
             assert signs is not None
-            fixed[..., 1] = self.constants[1] * signs
-        turned = np.swapaxes(fixed, -1, -2)
-        corner, cross = as_int64(turned @ fixed), as_int64(turned @ inside)
-        inner = gram(inside) if inside.ndim == 2 else as_int64(np.swapaxes(inside, -1, -2) @ inside)
-        above, below = (corner, cross), (np.swapaxes(cross, -1, -2), inner)
-        matrix = np.concatenate([np.concatenate(parts, axis=-1) for parts in (above, below)], axis=-2)
-        found = split_symmetric(name, matrix)
+            extended[..., 1] = self.constants[1] * signs
+        return extended
+
+    def _products(self, name: str, extended: Floats, signs: Floats | None, outside: NDArray[np.bool_]) -> Sums:
+        """Return the sums over extended rows, with whole matrices."""
+        inside = extended[..., len(self.constants) :]
+        found = {name: gram(extended) if extended.ndim == 2 else as_int64(np.swapaxes(extended, -1, -2) @ extended)}
         if self.sign:
             assert signs is not None
-            found |= split_symmetric(f"{name}, signed", np.swapaxes(inside * signs[:, None], -1, -2) @ inside)
+            found[f"{name}, signed"] = as_int64(np.swapaxes(inside * signs[:, None], -1, -2) @ inside)
         if self.fourths:
             squares = np.rint(inside**2 * 2.0**-self.bits)
             found[f"{name}, fourths"] = as_int64((squares**2).sum(axis=-2))
@@ -140,6 +187,12 @@ class Extension:
         if self.count:
             found[f"{name}, outside"] = outside.sum(axis=-1, keepdims=True, dtype=np.int64) << self.bits
         return found
+
+    def _split(self, name: str, found: Sums) -> Sums:
+        """Return the released parts of the sums."""
+        matrices = [each for each in (name, f"{name}, signed") if each in found]
+        rest = {each: values for each, values in found.items() if each not in matrices}
+        return {part: values for each in matrices for part, values in split_symmetric(each, found[each]).items()} | rest
 
     def read(self, name: str, released: Mapping[str, Floats], plan: ReleasePlan) -> BallProducts:
         """Return the averages that a stage released, for rows of the unit ball."""
@@ -212,32 +265,19 @@ def _integer_rows(rows: Floats, steps: int) -> tuple[Floats, NDArray[np.bool_]]:
 
     These are moved to its sphere.
     """
+    if rows.shape[-2] == 1:
+        # A row alone would be summed in another order than one among others.
+        found, outside = _integer_rows(np.concatenate([rows, rows], axis=-2), steps)
+        return found[..., :1, :], outside[..., :1]
     size = steps - (math.sqrt(rows.shape[-1]) / 2 + 1)
     with np.errstate(all="ignore"):
         norms = np.sqrt(np.einsum("...ij,...ij->...i", rows, rows))
         far = ~(norms <= 1.0)
-        # Most rows have one scale.
-        rounded = rows * size
-        rounded[far] = rows[far] * (size / norms[far])[:, None]
+        rounded = rows * np.where(far, size / norms, size)[..., None]
         np.rint(rounded, out=rounded)
         # Privacy rests on this check alone. A row that fails it, or is not a number, becomes zero.
         outside = ~(np.einsum("...ij,...ij->...i", rounded, rounded) <= float(steps) ** 2)
     rounded[outside] = 0.0
-    return rounded, far
-
-
-def _quick_integer_rows(rows: Floats, steps: int) -> tuple[Floats, NDArray[np.bool_]]:
-    """Return the same as `_integer_rows` for a table, by loops: only rows near the sphere or beyond need more care."""
-    n, d = rows.shape
-    size = steps - (math.sqrt(d) / 2 + 1)
-    # The numpy arithmetic puts rows inside the unit ball whose rounded norm is at most this.
-    most = int(max(accepted_norm(size, d, 2.0**-40), 0.0)) ** 2
-    rounded, left, far = np.empty((n, d)), np.empty(n, dtype=np.int64), np.zeros(n, dtype=bool)
-    count = _loops()[1](rows, size, SHIFT, pattern(SHIFT), steps, most, rounded, left)
-    if count:
-        # A row alone would be summed in another order than one among others.
-        some = np.resize(left[:count], max(count, 2))
-        rounded[some], far[some] = _integer_rows(rows[some], steps)
     return rounded, far
 
 
@@ -260,19 +300,23 @@ def shift_rows(lines: Any, center: Any, half: Any, moved: Any, clips: bool, most
             out[i, j] = min(max(z, -most), most) - moved[j]
 
 
-def round_rows(rows: Any, size: float, shift: float, zero: int, steps: int, most: int, rounded: Any, left: Any) -> int:
-    """Write rows in steps, and list in ``left`` the rows with a squared norm above ``most``; return their number."""
+def round_rows(rows: Any, size: float, shift: float, zero: int, steps: int, most: int, extended: Any, left: Any) -> int:
+    """Write rows in steps after their constants. Rows with a squared norm above ``most`` become zero, constants too.
+
+    List these in ``left``, and return their number.
+    """
     n, d = rows.shape
     count = 0
     for i in range(n):
-        square: Any = 0
+        inside, square = extended[i, -d:], np.int64(0)
         for j in range(d):
             # A pattern that is not a number of steps is one beyond the ball.
             steps_pattern: Any = np.float64(rows[i, j] * size + shift).view(np.int64)
             k: Any = min(max(steps_pattern, zero - steps - 1), zero + steps + 1) - zero
-            rounded[i, j] = k
+            inside[j] = k
             square += k * k
         if square > most:
+            extended[i] = 0.0
             left[count] = i
             count += 1
     return count
@@ -302,6 +346,8 @@ ROUND_SHARES = (0.05, 0.05, 0.05)
 """Fraction of the squared mu for each round."""
 ROUND_MEAN = 0.5
 """The constant of an extended row in a round, over the radius of the ball."""
+_TOGETHER = 16 * ROWS
+"""Rows of which the few that need care are added together."""
 _MOST = 1e6
 """Limit in half-widths. Entries further from the center are moved to it, so that products stay in floating point."""
 WIDER, LEAST_SIGNAL = 1.6, 0.3
@@ -330,6 +376,11 @@ class Ellipsoid:
         """Return the squared radius of a ball for white rows: ``factor`` times their expected squared norm."""
         return np.asarray(factor * np.maximum(self.signal, LEAST_SIGNAL * self.n_features))
 
+    @cached_property
+    def is_white(self) -> bool:
+        """Whether white rows are the rows about the center, so that both can be the same array."""
+        return np.array_equal(self.whitening, np.eye(self.n_features))
+
     def white_rows(self, Z: Floats, radius: Floats, work: Sequence[Floats | None] = (None, None)) -> Floats:
         """Return rows as white rows in units of ``radius``: shape (..., rows, d). ``work`` is overwritten."""
         shifted = np.clip(Z, -_MOST, _MOST, out=work[0])
@@ -341,7 +392,9 @@ class Ellipsoid:
 
     def whiten(self, shifted: Floats, radius: Floats, out: Floats | None = None) -> Floats:
         """Return rows about the center as white rows in units of ``radius``."""
-        white = np.asarray(np.matmul(shifted, np.swapaxes(self.whitening, -1, -2), out=out))
+        white = shifted
+        if not self.is_white:
+            white = np.asarray(np.matmul(shifted, np.swapaxes(self.whitening, -1, -2), out=out))
         white /= radius[..., None, None]
         return white
 
@@ -467,28 +520,35 @@ class _ShrunkRows:
             # Rows are laid side by side, because loops over a few columns are slow.
             tiled = (self.frame.center, self.frame.half, self.step.ellipsoid.center)
             numbers = [np.tile(values, BESIDE) for values in tiled]
-            work: Callable[[Floats, Floats | None], Sums] = partial(self._quick_block, numbers)
+            work: Callable[[NDArray[Any], Floats | None], Sums] = partial(self._quick_blocks, numbers)
+            size = _TOGETHER
         else:
-            work = self._block
+            work, size = self._block, ROWS
 
         def block(where: slice) -> Sums:
-            return work(np.asarray(X[where], dtype=np.float64), None if signs is None else signs[where])
+            return work(X[where], None if signs is None else signs[where])
 
-        return summed(block, *X.shape)
+        return sum_items(block, cut_rows(len(X), size), X.size)
 
-    def _quick_block(self, tiled: Sequence[Floats], X: Floats, signs: Floats | None) -> Sums:
+    def _quick_blocks(self, tiled: Sequence[Floats], X: NDArray[Any], signs: Floats | None) -> Sums:
         """Return the same as `_block`, for one ellipsoid and rows without missing entries, by compiled loops."""
-        step, (shifted, room) = self.step, np.empty((2, *X.shape))
-        lines = np.ascontiguousarray(X).reshape(-1, math.gcd(len(X), BESIDE) * X.shape[1])
-        numbers = [values[: lines.shape[1]] for values in tiled]
-        _loops()[0](lines, *numbers, self.frame.clipped, _MOST, shifted.reshape(lines.shape))
-        own = room if step.ellipsoid.whitening.shape == 2 * X.shape[1:] else None
-        white = step.ellipsoid.whiten(shifted, step.radius, own)
-        return step.extension.sums(step.name, white, signs, quick=True)
+        frame, step, rooms = self.frame, self.step, np.empty((2, min(len(X), ROWS), X.shape[1]))
+
+        def white(some: slice) -> Floats:
+            rows = np.ascontiguousarray(X[some], dtype=np.float64)
+            lines = rows.reshape(-1, math.gcd(len(rows), BESIDE) * rows.shape[1])
+            shifted, room = rooms[:, : len(rows)]
+            numbers = [values[: lines.shape[1]] for values in tiled]
+            _loops()[0](lines, *numbers, frame.clipped, _MOST, shifted.reshape(lines.shape))
+            square = step.ellipsoid.whitening.shape == 2 * shifted.shape[1:]
+            return step.ellipsoid.whiten(shifted, step.radius, room if square else None)
+
+        return step.extension.quick_sums(step.name, map(white, cut_rows(len(X))), signs)
 
     def _block(self, X: Floats, signs: Floats | None) -> Sums:
         frame, step = self.frame, self.step
         # One allocation: the memory of several is given back to the system, and cleared again, after every block.
+        X = np.asarray(X, dtype=np.float64)
         Z, *work = np.empty((3, *X.shape))
         Z[:] = X
         apply_columns(np.subtract, Z, frame.center)

@@ -104,12 +104,12 @@ def without_numba(run: Case) -> Case:
     """Return a case that runs as if numba were not installed. It is given after one that compiled the loops."""
 
     def plain() -> None:
-        from dpstats.lattice import sums
+        from dpstats.lattice import rounding
         from dpstats.regression import blocks, passes
 
         numpy = passes.Passes()
         with (
-            mock.patch.object(sums, "is_compiled", return_value=False),
+            mock.patch.object(rounding, "loops", return_value=None),
             mock.patch.object(blocks, "choose_passes", return_value=numpy),
         ):
             run()
