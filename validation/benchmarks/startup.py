@@ -22,7 +22,7 @@ from pathlib import Path
 
 from timing import ROOT, Times, milliseconds, publish, ratios, table, versions, write_wanted
 
-ROUNDS = 2
+ROUNDS = 5
 LIMIT = "import sklearn"
 FLOOR = "import numpy, opendp.measurements"
 STATEMENTS = ["pass", "import numpy", FLOOR, LIMIT, "import dpstats", "from dpstats.means import ClippedMean"]
