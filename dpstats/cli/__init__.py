@@ -31,7 +31,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command and return its exit status (see `dpstats.cli.output`); bad input is one clear line."""
     if arguments is None:
         # The process is the command's own.
-        defer("pandas", "scipy.stats")
+        defer("asyncio", "numpy.f2py", "numpy.testing", "pandas")
+        defer("scipy.fft", "scipy.optimize", "scipy.signal", "scipy.stats")
     given = sys.argv[1:] if arguments is None else arguments
     options = _parser().parse_args(join_lists(given))
     try:

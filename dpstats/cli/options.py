@@ -31,8 +31,8 @@ if TYPE_CHECKING:
 class _Deferred(ModuleType):
     """A module that is not loaded yet. Its first use loads it, and it stands for the loaded one from then on.
 
-    scikit-learn imports pandas and `scipy.stats`, and uses neither for what most commands do. They would take half of
-    the time of a command. A process that is not the command's own loads modules as ever.
+    scikit-learn and scipy import pandas, `scipy.stats` and others, and use them for nothing that most commands do.
+    They would take half of the time of a command. A process that is not the command's own loads modules as ever.
     """
 
     def __getattr__(self, name: str) -> Any:

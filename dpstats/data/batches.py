@@ -510,8 +510,12 @@ class DaskRows(Engine):
         d = self.collection.shape[1] if self.columns is None else len(self.columns)
         if self.columns is None and not np.isnan(self.collection.shape[0]):
             return int(self.collection.shape[0]), int(d)
-        n = int(_run(self._tasks(count_rows))[N_ROWS])
-        return n, int(d)
+        from dask.delayed import delayed
+
+        # Rows of a frame are counted in one column.
+        some = self if self.columns is None else replace(self, columns=[*self.columns, *self.beside][:1], beside=())
+        count = delayed(_count_block, pure=True)
+        return int(_run([count(block) for block in some._blocks()])[N_ROWS]), int(d)
 
     def size(self, schema: Schema) -> tuple[int, int] | None:
         # An array may know the sizes of its blocks. A frame does not.
@@ -543,10 +547,21 @@ class DaskRows(Engine):
         from dask.delayed import delayed
 
         task = delayed(_on_block, pure=True)
-        # Put all columns of an array into one chunk, so that rows are complete.
-        whole = self.collection.rechunk({1: -1}) if self.columns is None else self.collection
-        blocks = np.ravel(whole.to_delayed())
-        return [task(work, block, self.columns, self.beside, self.codes) for block in blocks]
+        return [task(work, block, self.columns, self.beside, self.codes) for block in self._blocks()]
+
+    def _blocks(self) -> list[Any]:
+        """Return the partitions, with the columns that are used: Dask reads no others from files."""
+        if self.columns is None:
+            # Put all columns of an array into one chunk, so that rows are complete.
+            whole = self.collection.rechunk({1: -1})
+        else:
+            used = {*self.columns, *self.beside}
+            whole = self.collection[[name for name in self.collection.columns if str(name) in used]]
+        return list(np.ravel(whole.to_delayed()))
+
+
+def _count_block(block: Any) -> dict[str, int]:
+    return {N_ROWS: len(block)}
 
 
 def _on_block(work: Work, block: Any, columns: list[str] | None, beside: tuple[str, ...], codes: MissingCodes) -> Any:

@@ -91,6 +91,9 @@ def series_of(data: Any) -> Any:
     """Return a column of pandas, polars or pyarrow as a narwhals column, or None for anything else."""
     import narwhals as nw
 
+    if isinstance(data, np.ndarray | list | tuple):
+        # narwhals looks for plugins at its first unknown type, in all installed packages.
+        return None
     pyarrow = sys.modules.get("pyarrow")
     if pyarrow is not None and isinstance(data, pyarrow.Array):
         data = pyarrow.chunked_array([data])
@@ -258,7 +261,7 @@ def kind_of(data: Any) -> str | None:
     dtype = getattr(data, "dtype", None)
     if isinstance(dtype, np.dtype):
         return _KINDS.get(dtype.kind)
-    series = None if dtype is None and isinstance(data, list | tuple) else series_of(data)
+    series = series_of(data)
     if series is None:
         return None
     import narwhals as nw

@@ -12,7 +12,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.optimize import brentq
+from scipy import optimize
 from sklearn.utils.validation import check_is_fitted
 
 from dpstats.data.opening import open_source, stated_shape
@@ -383,7 +383,7 @@ def crossing(curve: Callable[[float, int], float], target: float, farthest: floa
         while low == 0 and high > _SMALLEST_DISTANCE and excess(0.0) < 0 <= excess(high):
             low, high = (high / 2, high) if excess(high / 2) < 0 else (0.0, high / 2)
         if excess(low) < 0 <= excess(high):
-            root = float(brentq(excess, low, high, xtol=tolerance * high))
+            root = float(optimize.brentq(excess, low, high, xtol=tolerance * high))
             # The root is accurate to the tolerance, so the returned distances lie on both sides of the crossing.
             low, high = max(root - tolerance * high, 0.0), min(root + tolerance * high, farthest)
         elif datasets == size:

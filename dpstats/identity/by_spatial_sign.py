@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.stats import chi2, ncx2, norm
+from scipy import stats
 
 from dpstats.data.parameters import check_real
 from dpstats.data.values import as_int64
@@ -162,9 +162,9 @@ def _shrunk(power: int, df: int, distance: float, radius: float) -> float:
     low, high = max(radius, center - _TAIL), center + _TAIL
     s = low + (high - low) * (1 + _NODES) / 2
     if distance > _FAR:
-        inside, density = norm.cdf(radius - center), norm.pdf(s - center)
+        inside, density = stats.norm.cdf(radius - center), stats.norm.pdf(s - center)
     else:
-        law = ncx2(df, distance**2) if distance else chi2(df)
+        law = stats.ncx2(df, distance**2) if distance else stats.chi2(df)
         inside, density = law.cdf(radius**2), 2 * s * law.pdf(s**2)
     if low >= high:
         return float(inside)

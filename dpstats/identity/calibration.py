@@ -22,7 +22,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.stats import beta
+from scipy import stats
 
 from dpstats.data.parameters import (
     check_choice,
@@ -103,7 +103,7 @@ def realised_level(size: int, level: float, coverage: float = 0.95) -> tuple[flo
     Beta(k, B + 1 - k), of mean ``level``.
     """
     k = int(Fraction(repr(level)) * (size + 1))
-    low, high = beta.ppf([(1 - coverage) / 2, (1 + coverage) / 2], k, size + 1 - k)
+    low, high = stats.beta.ppf([(1 - coverage) / 2, (1 + coverage) / 2], k, size + 1 - k)
     return float(low), float(high)
 
 

@@ -16,7 +16,7 @@ from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.optimize import brentq
+from scipy import optimize
 from scipy.special import erfcx, ndtr, ndtri, stdtrit
 
 from dpstats.data.parameters import check_level
@@ -127,7 +127,9 @@ def normal_laplace_quantile(tail: float, std: float, scale: float) -> float:
         return normal + laplace
     # P(N + L > a + b) <= P(N > a) + P(L > b): the halved tails bound the root from above.
     high = std * float(-ndtri(tail / 2)) + scale * math.log(1 / tail)
-    return float(brentq(lambda x: normal_laplace_tail(x, std, scale) - tail, 0.0, high, xtol=1e-300, rtol=1e-12))
+    return float(
+        optimize.brentq(lambda x: normal_laplace_tail(x, std, scale) - tail, 0.0, high, xtol=1e-300, rtol=1e-12)
+    )
 
 
 def normal_laplace_quantiles(tail: Tail, std: Floats, scale: Floats) -> Floats:

@@ -15,7 +15,7 @@ from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.optimize import brentq
+from scipy import optimize
 from scipy.special import ndtr, ndtri
 
 from dpstats.data.values import as_int64
@@ -175,7 +175,7 @@ def _crossing(excess: Callable[[float], float]) -> float:
         return 0.0
     if excess(1.0) <= 0:
         return 1.0
-    return float(brentq(excess, 0.0, 1.0, xtol=1e-13, rtol=1e-12))
+    return float(optimize.brentq(excess, 0.0, 1.0, xtol=1e-13, rtol=1e-12))
 
 
 # Counts of keys that nobody declared: their noise, their sizes, and intervals given that a key was found.

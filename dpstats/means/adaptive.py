@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import replace
 from fractions import Fraction
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -563,6 +564,7 @@ def joint_steps(sums: NormSums, stage: JointStage) -> dict[str, NDArray[np.int64
     return {block.name: found[block.name] for block in stage.blocks}
 
 
+@lru_cache(maxsize=256)
 def count_share(staging: Staging, noise: float, exponent: int, n: int) -> float:
     """Return the part of the last stage for the count: the largest that widens the planned interval by 2% at most.
 
@@ -570,15 +572,16 @@ def count_share(staging: Staging, noise: float, exponent: int, n: int) -> float:
     """
     shares, radii, slopes = (np.array(part) for part in (staging.shares, staging.radii, staging.slopes))
 
-    def half(part: float) -> float:
+    def planned(part: float) -> tuple[float, float]:
         left = shares.copy()
         left[-1] *= 1 - part
         precisions = slopes**2 * left**exponent / (noise * radii**2)
         weights = precisions / precisions.sum()
         error = math.hypot(float(weights @ staging.spreads) / math.sqrt(n), precisions.sum() ** -0.5)
-        bias = float(weights @ staging.biases) / error
-        # Intervals that are mostly bias hide what the error costs.
-        return error * float(biased_normal_quantile(0.025, bias)) if bias < 0.4 else error
+        return error, float(weights @ staging.biases) / error
 
-    most = _WIDER * half(0.0)
-    return next((part for part in _COUNT_SHARES if half(part) <= most), _COUNT_SHARES[-1])
+    errors, biases = np.array([planned(part) for part in (0.0, *_COUNT_SHARES)]).T
+    # Intervals that are mostly bias hide what the error costs.
+    half = errors * np.where(biases < 0.4, biased_normal_quantile(0.025, biases), 1.0)
+    fitting = np.flatnonzero(half[1:] <= _WIDER * half[0])
+    return _COUNT_SHARES[fitting[0] if fitting.size else -1]

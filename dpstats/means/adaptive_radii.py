@@ -236,22 +236,24 @@ def add_stage(
     known: Known, step: Any, norm: Any, one: Any, curves: Curves, variance: Any = 1.0
 ) -> tuple[Known, Any, Any]:
     """Return the bounds after a stage of information ``step``, and the stage's bias bound and standard deviation."""
-    far, near = np.sqrt(variance + norm), np.sqrt(variance + one)
+    after, bias, spread = _add_one(known, step, one, curves, variance)
+    far = np.sqrt(variance + norm)
     new_norm = curves.constant * far + curves.shift * np.sqrt(norm)
-    new_one = curves.constant * near + curves.shift * np.sqrt(one)
     # All rows share the center's error: where it is large they are clipped together, on one side.
     together = np.minimum(curves.variation * np.sqrt(norm), curves.loss * far)
     new_norm = np.hypot(new_norm, together)
-    spread = curves.spread * near
+    return after._replace(bias_norm=(known.info * known.bias_norm + step * new_norm) / after.info), bias, spread
+
+
+def _add_one(known: Known, step: Any, one: Any, curves: Curves, variance: Any = 1.0) -> tuple[Known, Any, Any]:
+    """Return what `add_stage` returns, with the earlier ``bias_norm``: a price does not depend on it."""
+    near = np.sqrt(variance + one)
+    bias, spread = curves.constant * near + curves.shift * np.sqrt(one), curves.spread * near
     total = known.info + step
     # The rows are the same in every stage: their sampling errors add up as deviations.
-    after = Known(
-        total,
-        (known.info * known.bias_norm + step * new_norm) / total,
-        (known.info * known.bias_one + step * new_one) / total,
-        (known.info * known.common + step * spread) / total,
-    )
-    return after, new_one, spread
+    bias_one = (known.info * known.bias_one + step * bias) / total
+    common = (known.info * known.common + step * spread) / total
+    return Known(total, known.bias_norm, bias_one, common), bias, spread
 
 
 def planned_width(known: Known, n: int, weight: float) -> Any:
@@ -283,12 +285,10 @@ def plan_recursion(
         radius = np.maximum(np.sqrt((1 + norm)[:, None] * curves.q), least[:, None])
         step = curves.slope**2 / (unit[:, t][:, None] * radius**2)
         before = Known(*[part[:, None] for part in known])
-        after, bias, spread = add_stage(before, step, norm[:, None], one[:, None], curves)
-        cost = price(after, setting.n, weight)
+        cost = price(_add_one(before, step, one[:, None], curves)[0], setting.n, weight)
         k = np.argmin(cost, axis=1)
         radii[:, t], slopes[:, t], points[:, t] = radius[rows, k], curves.slope[k], k
-        biases[:, t], spreads[:, t] = bias[rows, k], spread[rows, k]
-        known = Known(*[part[rows, k] for part in after])
+        known, biases[:, t], spreads[:, t] = add_stage(known, step[rows, k], norm, one, curves.at(k))
     return (radii, slopes, biases, spreads, points), cost[rows, k]
 
 

@@ -16,7 +16,7 @@ from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.optimize import brentq
+from scipy import optimize
 from scipy.special import ndtr, ndtri
 
 from dpstats.data.rows import Table
@@ -83,7 +83,7 @@ def laplace_sum_quantile(
     def excess(x: float) -> float:
         return (tail_above(x - shift) + tail_above(x + shift)) / 2 - tail
 
-    return unit * float(brentq(excess, 0.0, high, xtol=1e-13, rtol=1e-12))
+    return unit * float(optimize.brentq(excess, 0.0, high, xtol=1e-13, rtol=1e-12))
 
 
 def _log_phi(t: NDArray[Any], std: float, scales: NDArray[Any]) -> NDArray[np.float64]:
@@ -660,4 +660,4 @@ def range_quantile(tail: float, count: int) -> float:
     """Return x with P(max - min > x) = tail."""
     # At most the union over pairs of normal variables of variance 2.
     most = math.sqrt(2) * -float(ndtri(tail / (count * (count - 1)))) + 1e-6
-    return float(brentq(lambda x: float(range_tail(np.array(x), count)) - tail, 0.0, most, xtol=1e-10))
+    return float(optimize.brentq(lambda x: float(range_tail(np.array(x), count)) - tail, 0.0, most, xtol=1e-10))

@@ -12,7 +12,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.fft import next_fast_len
+from scipy import fft
 from scipy.special import ndtr, ndtri
 
 from dpstats.data.parameters import check_integer
@@ -106,7 +106,7 @@ def largest_errors(size: int, window: int | None, numbers: int = 1) -> Floats:
     weights = path_weights(size, window)
     deviations = np.sqrt(np.cumsum(weights**2))
     first = 0 if window is None else window - 1
-    length = next_fast_len(2 * size, real=True)
+    length = fft.next_fast_len(2 * size, real=True)
     transformed = np.fft.rfft(weights, length)
     # The draws are a table of the method and depend on no data, so they have a fixed seed.
     generator, found = np.random.default_rng(size), []

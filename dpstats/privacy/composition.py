@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.optimize import brentq
+from scipy import optimize
 from scipy.special import gammaln, logsumexp
 
 from dpstats.data.parameters import check_integer, check_real
@@ -241,7 +241,7 @@ def optimal_composition_epsilon(epsilon: float, k: int, total_delta: float, delt
         value = _log_pure_delta(epsilon, k, total)
         return max(value, -1e5) - math.log(pure)
 
-    total = float(brentq(gap, 0.0, largest, xtol=1e-300, rtol=1e-14, disp=False)) if gap(0.0) > 0 else 0.0
+    total = float(optimize.brentq(gap, 0.0, largest, xtol=1e-300, rtol=1e-14, disp=False)) if gap(0.0) > 0 else 0.0
     # To the safe side, in steps that double: near 0 the root is known to an absolute error only.
     step = 1e-13 * total + 1e-15 * epsilon
     while total < largest and optimal_composition_delta(epsilon, k, total, delta) > target:

@@ -9,7 +9,7 @@ from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.optimize import brentq, minimize_scalar
+from scipy import optimize
 from scipy.special import erfcx, ndtr
 
 from dpstats.data.parameters import check_real
@@ -218,7 +218,7 @@ def _sigma(epsilon: float, delta: float, sensitivity: float) -> float:
         value = gaussian_profile(epsilon, math.exp(log_mu))
         return (math.log(value) if value > 0 else -1e4) - math.log(delta)
 
-    mu = math.exp(brentq(gap, math.log(low), math.log(high), xtol=1e-14, rtol=1e-14))
+    mu = math.exp(optimize.brentq(gap, math.log(low), math.log(high), xtol=1e-14, rtol=1e-14))
     sigma = sensitivity / mu
     while _profile_of(epsilon, sensitivity, sigma) > delta:
         sigma = sigma * (1 + _ROUNDING) + _TINY
@@ -280,7 +280,7 @@ def epsilon_of_mu(mu: float, delta: float) -> float:
     while gap(largest) > 0:
         # If mu is large, the sum and the product with mu are rounded by more than 1.
         largest *= 1 + 1e-15
-    epsilon = mu * float(brentq(gap, 0.0, largest, xtol=1e-300, rtol=1e-14))
+    epsilon = mu * float(optimize.brentq(gap, 0.0, largest, xtol=1e-300, rtol=1e-14))
     while gaussian_profile(epsilon, mu) > delta:
         epsilon = epsilon * (1 + _ROUNDING) + _TINY
     return epsilon
@@ -306,7 +306,7 @@ _SMALLEST = 1e-250
 def _best_order(bound: Callable[[float], float], guess: float) -> float:
     """Return the alpha - 1 of the least ``bound``; quasi-convex, between ``guess`` and 1 or near them."""
     center = math.log(max(guess, 1e-12))
-    found = minimize_scalar(
+    found = optimize.minimize_scalar(
         lambda log_order: bound(math.exp(log_order)),
         # Every order gives a valid bound, and e^700 is a float.
         bounds=(min(center, 0.0) - 12, min(max(center, 0.0) + 12, 700.0)),
@@ -408,7 +408,9 @@ def zcdp_rho(epsilon: float, delta: float) -> float:
     if low == high:
         return low
     rho = float(
-        brentq(lambda value: zcdp_epsilon(value, delta) - epsilon, low, high, xtol=1e-300, rtol=1e-13, disp=False)
+        optimize.brentq(
+            lambda value: zcdp_epsilon(value, delta) - epsilon, low, high, xtol=1e-300, rtol=1e-13, disp=False
+        )
     )
     # To the safe side, in steps that double: a root that was not found in time costs little.
     step = 1e-12

@@ -10,7 +10,7 @@ from typing import Any, ClassVar, Protocol, Self
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.optimize import brentq
+from scipy import optimize
 from scipy.special import ndtr, ndtri
 
 from dpstats.data.parameters import check_real
@@ -141,7 +141,7 @@ def largest_cost(events: Callable[[float], Sequence[Event]], guarantee: PrivacyG
     while excess(low + step) <= 0 and low <= _LARGEST:
         low, step = low + step, min(2 * step, 1.0)
     # Above the largest cost there is no search. The result is certified in the same way.
-    found = low if low > _LARGEST else brentq(excess, low, low + step, xtol=1e-10, rtol=1e-10)
+    found = low if low > _LARGEST else optimize.brentq(excess, low, low + step, xtol=1e-10, rtol=1e-10)
     for margin in (2e-10, *MARGINS, 1e-2):
         cost = math.exp(found - margin)
         if cost > start and covers(events(cost), guarantee):

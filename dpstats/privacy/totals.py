@@ -13,7 +13,7 @@ from itertools import accumulate
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.fft import irfft, next_fast_len, rfft
+from scipy import fft
 
 from dpstats.data.parameters import check_real
 from dpstats.errors import InvalidParameter, refuse
@@ -125,9 +125,9 @@ def convolved_epsilon(
 def convolve_by_fft(one: NDArray[np.float64], other: NDArray[np.float64]) -> NDArray[np.float64]:
     """Return the convolution of masses by fast Fourier transforms."""
     size = one.size + other.size - 1
-    points = next_fast_len(size, True)
+    points = fft.next_fast_len(size, True)
     # A mass below 0 is a rounding error: 0 is nearer to the truth.
-    return np.asarray(np.maximum(irfft(rfft(one, points) * rfft(other, points), points)[:size], 0.0))
+    return np.asarray(np.maximum(fft.irfft(fft.rfft(one, points) * fft.rfft(other, points), points)[:size], 0.0))
 
 
 def _discretised(event: Event, step: float, reach: float, back: bool) -> _Losses:

@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.optimize import brentq
+from scipy import optimize
 from sklearn.utils.validation import check_is_fitted
 
 from dpstats.data.parameters import check_integer, check_real
@@ -290,7 +290,7 @@ class BandWidth:
         most = float(self.noise.max()) + math.sqrt(math.log(4 * self.noise.size) / self.n_samples)
         if self.missed(most, sides) > missed:
             return math.inf
-        return float(brentq(lambda w: self.missed(w, sides) - missed, 0.0, most, xtol=1e-9))
+        return float(optimize.brentq(lambda w: self.missed(w, sides) - missed, 0.0, most, xtol=1e-9))
 
 
 @dataclass(frozen=True, eq=False)

@@ -14,8 +14,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.signal import fftconvolve
-from scipy.stats import binom
+from scipy import signal, stats
 
 from dpstats.data.values import as_int64
 from dpstats.release.groups import Cells, Nested, Windows
@@ -210,7 +209,7 @@ class Law:
 
     def plus(self, other: Law) -> Law:
         """Return the distribution of the sum with an independent number."""
-        return Law(self.first + other.first, np.maximum(fftconvolve(self.pmf, other.pmf), 0.0))
+        return Law(self.first + other.first, np.maximum(signal.fftconvolve(self.pmf, other.pmf), 0.0))
 
     def below(self, tail: float, half: bool = False) -> int:
         """Return the largest t with P(. <= t) at most ``tail``; with ``half``, P(. < t) + P(. = t)/2.
@@ -308,9 +307,9 @@ def least_group_distances(size: int, scale: float, points: int, share: float) ->
 @lru_cache(maxsize=256)
 def binomial(n: int, q: float) -> Law:
     """Return the distribution of the number of rows below the quantile, truncated by a probability of 1e-13."""
-    first, last = (int(binom.ppf(p, n, q)) for p in (_LEFT_OUT, 1 - _LEFT_OUT))
+    first, last = (int(stats.binom.ppf(p, n, q)) for p in (_LEFT_OUT, 1 - _LEFT_OUT))
     first, last = max(first - 1, 0), min(last + 1, n)
-    return Law(first, binom.pmf(np.arange(first, last + 1), n, q))
+    return Law(first, stats.binom.pmf(np.arange(first, last + 1), n, q))
 
 
 @lru_cache(maxsize=1024)

@@ -12,8 +12,8 @@ from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy import stats
 from scipy.special import gamma, kve
-from scipy.stats import kstwobign
 
 from dpstats.data.values import as_int64
 from dpstats.errors import attempt, refuse_data
@@ -188,7 +188,7 @@ def _bridges(kind: str, size: int) -> Numbers:
     # Below 0.4 the series of Kuiper's statistic loses its digits, and the probability is below 1e-9.
     values = np.linspace(0.4 if kind == "kuiper" else 0.05, 4.0, 40_000)
     if kind == "ks":
-        law = kstwobign.cdf(values)
+        law = stats.kstwobign.cdf(values)
     elif kind == "kuiper":
         squares = 2 * np.outer(np.arange(1, 30) ** 2, values**2)
         law = 1 - 2 * ((2 * squares - 1) * np.exp(-squares)).sum(axis=0)

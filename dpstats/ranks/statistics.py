@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.stats import rankdata
+from scipy import stats
 
 from dpstats.data.values import as_int64
 from dpstats.inference.error_distributions import ErrorDistribution, Limits, error_tails
@@ -28,7 +28,7 @@ from dpstats.parallel import cut
 
 def signed_rank_sum(values: NDArray[np.float64]) -> int:
     """Return twice the sum of the signed ranks of |x|. Zeros are ranked but do not contribute (Pratt)."""
-    doubled = as_int64(2 * rankdata(np.abs(values)))
+    doubled = as_int64(2 * stats.rankdata(np.abs(values)))
     return int(np.sum(as_int64(np.sign(values)) * doubled))
 
 
@@ -37,7 +37,7 @@ def centered_rank_sums(values: NDArray[np.float64], codes: NDArray[np.int64], n_
 
     For two groups the first is twice U - n_a n_b / 2.
     """
-    doubled = as_int64(2 * rankdata(values)) - (values.size + 1)
+    doubled = as_int64(2 * stats.rankdata(values)) - (values.size + 1)
     return np.array([doubled[codes == group].sum() for group in range(n_groups)], dtype=np.int64)
 
 

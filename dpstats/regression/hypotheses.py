@@ -13,9 +13,8 @@ from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy import stats
 from scipy.special import expit, gammaln, kve, logit, ndtr, ndtri
-from scipy.stats import f as f_law
-from scipy.stats import t as t_law
 
 from dpstats.data.values import quiet
 from dpstats.errors import InvalidParameter, refuse
@@ -344,7 +343,7 @@ class Normal:
 
     def joint_tail(self, statistic: float, q: int, left: int) -> float:
         """Return the probability that the Wald statistic of q errors, divided by q, exceeds ``statistic``."""
-        return float(f_law.sf(statistic, q, max(left, 1)))
+        return float(stats.f.sf(statistic, q, max(left, 1)))
 
 
 class Student(Normal):
@@ -355,11 +354,11 @@ class Student(Normal):
 
     def tail(self, z: Any) -> NDArray[np.float64]:
         """Return the probability of an error above z."""
-        return np.asarray(t_law.sf(z, self.degrees))
+        return np.asarray(stats.t.sf(z, self.degrees))
 
     def reach(self, tail: float) -> float:
         """Return the upper quantile: errors exceed it with probability ``tail``."""
-        return float(t_law.isf(tail, self.degrees))
+        return float(stats.t.isf(tail, self.degrees))
 
 
 class Robust(Student):
@@ -379,7 +378,7 @@ class Robust(Student):
         The statistic has the distribution of Hotelling's T^2.
         """
         rest = max(self.degrees - q + 1, 1)
-        return float(f_law.sf(statistic * rest / max(self.degrees, rest), q, rest))
+        return float(stats.f.sf(statistic * rest / max(self.degrees, rest), q, rest))
 
 
 class NormalAndLaplace(Normal):

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.optimize import brentq
+from scipy import optimize
 from scipy.special import expit, logit
 
 from dpstats.data.values import as_int64
@@ -492,7 +492,7 @@ def derivative(odds: Any) -> NDArray[np.float64]:
 def _center(rate: float, spread: float) -> float:
     """Return the mean of normal log odds with standard deviation ``spread`` that gives outcomes this rate."""
     reach = 40 + 4 * spread
-    return float(brentq(lambda a: expit(a + spread * _FINE_NODES) @ _FINE_WEIGHTS - rate, -reach, reach))
+    return float(optimize.brentq(lambda a: expit(a + spread * _FINE_NODES) @ _FINE_WEIGHTS - rate, -reach, reach))
 
 
 def normal_log_odds(start: float, spread: float) -> tuple[float, float]:
@@ -510,7 +510,7 @@ def normal_log_odds(start: float, spread: float) -> tuple[float, float]:
         return s * float(derivative(_center(rate, s) + s * _FINE_NODES) @ _FINE_WEIGHTS) - pull
 
     end = max(_MOST, spread)
-    found = end if short(end) <= 0 else float(brentq(short, 0.0, end, xtol=1e-6))
+    found = end if short(end) <= 0 else float(optimize.brentq(short, 0.0, end, xtol=1e-6))
     farther = max(found / spread, 1.0)
     return farther, _center(rate, farther * spread) - start
 

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.optimize import brentq
+from scipy import optimize
 from scipy.special import stdtrit
 
 from dpstats.data.parameters import check_choice, check_integer, check_privacy_parameters, check_real
@@ -598,7 +598,9 @@ def _exponent(delta: float, size: int) -> float:
         return math.log(2 / delta)
     # Chernoff's bound, (y/m)^m e^(m - y).
     high = size + 2 * math.log(1 / delta) + 2 * math.sqrt(size * math.log(1 / delta)) + 1
-    return float(brentq(lambda y: size * math.log(y / size) + size - y - math.log(delta), size, high) * (1 + 1e-12))
+    return float(
+        optimize.brentq(lambda y: size * math.log(y / size) + size - y - math.log(delta), size, high) * (1 + 1e-12)
+    )
 
 
 def smooth_levels(lowest: float, highest: float, ratio: float) -> tuple[float, ...]:

@@ -18,9 +18,7 @@ from functools import cached_property, lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.optimize import brentq, least_squares
-from scipy.stats import f as f_law
-from scipy.stats import ncf
+from scipy import optimize, stats
 
 from dpstats.inference.results import ConfidenceInterval
 
@@ -169,15 +167,15 @@ class CellFit:
 @lru_cache(maxsize=512)
 def noncentrality(alpha: float, free: float, degrees: float) -> float:
     """Return the noncentrality at which an F test at level ``alpha`` has power 0.8."""
-    critical = float(f_law.isf(alpha, free, degrees))
+    critical = float(stats.f.isf(alpha, free, degrees))
 
     def gap(log: float) -> float:
-        return float(ncf.sf(critical, free, degrees, math.exp(log))) - POWER
+        return float(stats.ncf.sf(critical, free, degrees, math.exp(log))) - POWER
 
     high = 3.0
     while gap(high) < 0 and high < 20:
         high += 1.0
-    return math.exp(float(brentq(gap, -3.0, high, xtol=1e-4)))
+    return math.exp(float(optimize.brentq(gap, -3.0, high, xtol=1e-4)))
 
 
 def solve(model: Model, start: Vector, means: Vector, weights: Vector) -> tuple[Vector, Vector, Vector]:
@@ -250,7 +248,7 @@ def fit_cells(model: Model, start: Vector, cells: Cells) -> CellFit:
     ratio, pvalue = math.nan, 1.0
     if free > 0:
         ratio = float(np.sum(weights * (means / np.exp(logs) - 1) ** 2)) / free
-        pvalue = float(f_law.sf(ratio, free, degrees))
+        pvalue = float(stats.f.sf(ratio, free, degrees))
         if cells.several or cells.spread.shape[1] > 1:
             # The model of V may be wrong. Box's test needs none: the formula is rejected if both reject.
             pvalue = max(pvalue, _box(model, at, cells))
@@ -269,7 +267,7 @@ def _box(model: Model, start: Vector, cells: Cells) -> float:
     trace = float(np.diag(P) @ S)
     free = trace**2 / max(float(np.sum((P * S) * (P * S).T)), 1e-300)
     degrees = trace**2 / max(float(np.sum(np.diag(P) ** 2 * pure**2 / (sizes - 1))), 1e-300)
-    return float(f_law.sf(float(away @ P @ away) / trace, free, min(degrees, 1e9)))
+    return float(stats.f.sf(float(away @ P @ away) / trace, free, min(degrees, 1e9)))
 
 
 def score(model: Model, start: Vector, which: int, value: float, cells: Cells) -> tuple[float, float, Vector]:
@@ -319,7 +317,7 @@ def score(model: Model, start: Vector, which: int, value: float, cells: Cells) -
         total = float(np.sum(pure + (own * roots * cells.accuracy) ** 2))
         welch = float(own @ away) / math.sqrt(total)
         few = min(degrees, total**2 / max(float(np.sum(pure**2 / (sizes - 1))), 1e-300))
-        if f_law.sf(welch**2, 1, few) > f_law.sf(root**2, 1, degrees):
+        if stats.f.sf(welch**2, 1, few) > stats.f.sf(root**2, 1, degrees):
             root, degrees = welch, few
     return root, degrees, whole(rest)
 
@@ -350,7 +348,7 @@ def score_interval(fit: CellFit, which: int, level: float, least: float = -math.
             nonlocal start
             if value not in known:
                 root, degrees, start = score(fit.model, start, which, value, fit.cells)
-                known[value] = -side * root - math.sqrt(float(f_law.isf(1 - level, 1, degrees)))
+                known[value] = -side * root - math.sqrt(float(stats.f.isf(1 - level, 1, degrees)))
             return known[value]
 
         inside, step, end = estimate, first, side * math.inf
@@ -360,7 +358,7 @@ def score_interval(fit: CellFit, which: int, level: float, least: float = -math.
             if gap(trial) > 0:
                 # At the estimate itself the fit of the others may be so coarse that the test rejects it.
                 is_bracket = gap(inside) < 0
-                end = float(brentq(gap, inside, trial, xtol=1e-4 * step, rtol=1e-6)) if is_bracket else trial
+                end = float(optimize.brentq(gap, inside, trial, xtol=1e-4 * step, rtol=1e-6)) if is_bracket else trial
                 break
             if trial == least:
                 end = least
@@ -500,7 +498,7 @@ def fit_broken_line(
         place_interval=ConfidenceInterval(math.exp(low), math.exp(high), level, f"{parameter} at the break"),
         slopes=(float(slopes[0, 0]), float(slopes[1, 0])),
         intervals=(below, above),
-        pvalue=float(f_law.sf(float(residual[0]) / free, free, degrees)),
+        pvalue=float(stats.f.sf(float(residual[0]) / free, free, degrees)),
     )
 
 
@@ -578,14 +576,14 @@ def fit_power_sum(
             fitted = np.logaddexp(groups @ low + first * centered, groups @ high + second * centered)
             return np.asarray((means - fitted) / errors)
 
-        found = least_squares(misses, start, method="lm")
+        found = optimize.least_squares(misses, start, method="lm")
         return 2 * float(found.cost), np.asarray(found.x)
 
     starts = [np.concatenate([[slope - gap / 2, math.log(gap)], heights, heights]) for gap in _GAPS]
     least, at = min((best(lambda p: (p[0], p[0] + _gap(p[1])), start) for start in starts), key=lambda pair: pair[0])
     estimates = (float(at[0]), float(at[0]) + _gap(at[1]))
     # Where the sum does not fit either, what it misses by counts as error.
-    most = least + max(1.0, least / free) * float(f_law.isf(1 - level, 1, degrees))
+    most = least + max(1.0, least / free) * float(stats.f.isf(1 - level, 1, degrees))
 
     def end(which: int, side: int) -> float:
         """Return the point at which the profile of an exponent crosses the limit."""
@@ -618,7 +616,7 @@ def fit_power_sum(
         )
         for which, name in enumerate(("smaller", "larger"))
     )
-    return PowerSum(estimates, (first, second), float(f_law.sf(least / free, free, degrees)))
+    return PowerSum(estimates, (first, second), float(stats.f.sf(least / free, free, degrees)))
 
 
 def _gap(logarithm: float) -> float:

@@ -9,8 +9,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy import stats
 from scipy.special import ndtri
-from scipy.stats import beta as beta_law
 from sklearn.base import clone
 
 from dpstats.data.parameters import check_choice, check_integer, check_random_state, check_real
@@ -181,8 +181,8 @@ def _mean_interval(values: Vector, tail: float, level: float) -> ConfidenceInter
     n = values.size
     if np.isin(values, (0.0, 1.0)).all():
         ones = int(values.sum())
-        low = float(beta_law.ppf(tail, ones, n - ones + 1)) if ones else 0.0
-        high = float(beta_law.isf(tail, ones + 1, n - ones)) if ones < n else 1.0
+        low = float(stats.beta.ppf(tail, ones, n - ones + 1)) if ones else 0.0
+        high = float(stats.beta.isf(tail, ones + 1, n - ones)) if ones < n else 1.0
         return ConfidenceInterval(low, high, level, "mean loss", True)
     error = values.std(ddof=1) / math.sqrt(n)
     return ConfidenceInterval.around(values.mean(), -ndtri(tail) * error, level, "mean loss", True)

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.optimize import brentq
+from scipy import optimize
 from scipy.special import expit, ndtr, ndtri
 from sklearn.base import clone
 
@@ -333,7 +333,7 @@ def regression_power(estimator: Any, n: int, effect: float, assumed: Assumptions
         line = effect * X[:, assumed.column]
         if logistic:
             far = 60 + float(np.abs(line).max())
-            line = line - brentq(lambda shift: float(expit(line - shift).mean()) - rate, -far, far)
+            line = line - optimize.brentq(lambda shift: float(expit(line - shift).mean()) - rate, -far, far)
             p = expit(line)
             y = rng.random(n) < p
             weight, errors = np.sqrt(p * (1 - p)), y - p
@@ -417,5 +417,5 @@ def _rescale(estimator: Any, n: int, effect: float, ratio: float, assumed: Assum
         return math.log(min(found.plan(MOST_ROWS, assumed.n_features).noise_ratio, 1e9) / ratio)
 
     start = math.log(estimator.epsilon)
-    epsilon = math.exp(brentq(excess, start, start + math.log(n / MOST_ROWS) + 3, xtol=1e-3))
+    epsilon = math.exp(optimize.brentq(excess, start, start + math.log(n / MOST_ROWS) + 3, xtol=1e-3))
     return clone(estimator).set_params(epsilon=epsilon), MOST_ROWS, effect * math.sqrt(n / MOST_ROWS)

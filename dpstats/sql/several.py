@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.optimize import brentq
+from scipy import optimize
 from scipy.special import ndtr, ndtri
 
 from dpstats.data.rows import LEFT_OUT
@@ -117,7 +117,7 @@ class Shaken:
         high = max(sum(weights), self.std * math.hypot(*weights))
         while excess(high) > 0:
             high *= 2
-        return float(brentq(excess, 0.0, high, xtol=1e-12 * high)) * (1 + 1e-11) if excess(0.0) > 0 else 0.0
+        return float(optimize.brentq(excess, 0.0, high, xtol=1e-12 * high)) * (1 + 1e-11) if excess(0.0) > 0 else 0.0
 
 
 @dataclass(frozen=True, eq=False)

@@ -13,10 +13,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy import stats
 from scipy.special import gammainc, ndtr
-from scipy.stats import ncx2
-from scipy.stats import norm as normal
-from scipy.stats import t as student_t
 
 from dpstats.data.values import as_int64, quiet
 from dpstats.inference.error_distributions import ErrorDistribution, Limits, Tail, least_tail
@@ -373,10 +371,10 @@ def half_widths(at: Located, tail: Tail, skewness: float, bias: float = 0.0, *, 
     hold for a shift away from this end, so the whole shift counts.
     """
     tail = np.minimum(tail, _LARGEST_TAIL)
-    z = normal.isf(tail)
-    quantile = np.maximum(student_t.isf(tail, at.degrees) + (z**3 - 3 * z) / 24 * at.excess, 0)
+    z = stats.norm.isf(tail)
+    quantile = np.maximum(stats.t.isf(tail, at.degrees) + (z**3 - 3 * z) / 24 * at.excess, 0)
     shift = np.minimum(_skewness_shift(at, skewness) + bias * at.std / np.sqrt(at.variance), _LARGEST_SHIFT)
-    folded = np.sqrt(ncx2.isf(2 * tail, 1, shift**2)) / z
+    folded = np.sqrt(stats.ncx2.isf(2 * tail, 1, shift**2)) / z
     return np.asarray((quantile + shift if one_sided else quantile * folded) * np.sqrt(at.variance))
 
 

@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy import stats
 from scipy.special import ndtr
-from scipy.stats import ncx2
 from sklearn.base import clone
 
 from dpstats.data.opening import open_source
@@ -269,7 +269,7 @@ def _tried(
     std = np.sqrt(square + clip**2 * noise**2 / counts) / inside
     shift = clip * density / (3 * inside) * skewness * counts / math.sqrt(n)
     shift = shift + remainder * counts / n * np.sqrt(counts)
-    return std * np.sqrt(ncx2.isf(0.05, 1, np.minimum((shift / std) ** 2, 900.0))) / 1.96
+    return std * np.sqrt(stats.ncx2.isf(0.05, 1, np.minimum((shift / std) ** 2, 900.0))) / 1.96
 
 
 def _sums_stage(law: str, guarantee: PrivacyGuarantee, first: float, n_outputs: int) -> Stage | JointStage:

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.optimize import brentq
+from scipy import optimize
 
 from dpstats.data.parameters import check_integer, check_privacy_parameters, check_real
 from dpstats.errors import InvalidParameter, refuse
@@ -482,7 +482,7 @@ def _fixed_point(error: Callable[[float], float]) -> float:
     """Return the fixed point alpha of a decreasing error."""
     low, high = 1e-9, 1e6
     return float(
-        math.exp(brentq(lambda u: math.log(error(math.exp(u))) - u, math.log(low), math.log(high), xtol=1e-12))
+        math.exp(optimize.brentq(lambda u: math.log(error(math.exp(u))) - u, math.log(low), math.log(high), xtol=1e-12))
     )
 
 

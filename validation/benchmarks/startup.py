@@ -20,11 +20,12 @@ import tempfile
 import time
 from pathlib import Path
 
-from timing import Times, milliseconds, publish, ratios, table, versions, write_wanted
+from timing import ROOT, Times, milliseconds, publish, ratios, table, versions, write_wanted
 
 ROUNDS = 5
 LIMIT = "import sklearn"
-STATEMENTS = ["pass", "import numpy", LIMIT, "import dpstats", "from dpstats.means import ClippedMean"]
+FLOOR = "import numpy, opendp.measurements"
+STATEMENTS = ["pass", "import numpy", FLOOR, LIMIT, "import dpstats", "from dpstats.means import ClippedMean"]
 ROWS = 1000
 COMMANDS = [
     "dpstats --help",
@@ -37,10 +38,14 @@ COMMANDS = [
 
 def arguments(case: str) -> list[str]:
     """Return the process of a case: a command, or a statement."""
-    # -I: what is installed is imported, whatever the working directory holds.
-    if case.startswith("dpstats "):
-        return [sys.executable, "-I", "-m", *case.split()]
-    return [sys.executable, "-I", "-c", case]
+    # This checkout is imported, whatever the working directory holds.
+    alone = [sys.executable, "-s", "-P"]
+    return [*alone, "-m", *case.split()] if case.startswith("dpstats ") else [*alone, "-c", case]
+
+
+def run(process: list[str], folder: str) -> None:
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    subprocess.run(process, check=True, cwd=folder, stdout=subprocess.DEVNULL, env=environment)
 
 
 def interleaved(cases: list[str], folder: str) -> tuple[Times, Times]:
@@ -50,7 +55,7 @@ def interleaved(cases: list[str], folder: str) -> tuple[Times, Times]:
     for repetition in range(ROUNDS + 1):
         for case in cases:
             start, before = time.perf_counter(), os.times()
-            subprocess.run(arguments(case), check=True, cwd=folder, stdout=subprocess.DEVNULL)
+            run(arguments(case), folder)
             after = os.times()
             if repetition:
                 wall[case].append(time.perf_counter() - start)
@@ -65,12 +70,7 @@ def main() -> None:
         draw = random.Random(0)
         ages = "\n".join(f"{draw.gauss(40, 10):.3f}" for _ in range(ROWS))
         Path(folder, "people.csv").write_text(f"age\n{ages}\n")
-        subprocess.run(
-            [*arguments("dpstats budget"), "new", "budget.db", "--epsilon", "1", "--quiet"],
-            check=True,
-            cwd=folder,
-            stdout=subprocess.DEVNULL,
-        )
+        run(arguments("dpstats budget new budget.db --epsilon 1 --quiet"), folder)
         before = os.getloadavg()[0]
         wall, cpu = interleaved([*STATEMENTS, *COMMANDS], folder)
     rows = [
@@ -86,9 +86,11 @@ def main() -> None:
 Median times of {ROUNDS} rounds of fresh processes, files in the system's cache, and the median ratio to
 `{LIMIT}` in the same round (smallest to largest). `pass` is the start of the interpreter alone;
 `import dpstats` loads no subpackage, which is left to the line below it. Commands are whole processes, from
-their start to the printed answer, run as `python -I -m dpstats`; `people.csv` has {ROWS:,} rows. An estimator cannot be
-had for less than `{LIMIT}`, which its base class comes from: that import loads scipy.stats, and pandas where it is
-installed. Load of the machine: {before:.1f} at the start, {os.getloadavg()[0]:.1f} at the end, of which 1 is this
+their start to the printed answer, run as `python -s -P -m dpstats`; `people.csv` has {ROWS:,} rows. An estimator cannot
+be had for less than `{LIMIT}`, which its base class comes from: that import loads scipy.stats, and pandas where it is
+installed. A command defers these two and what else scikit-learn imports without need. Floor measured: `{FLOOR}`,
+and of scikit-learn what its base class itself uses. Load of the machine: {before:.1f} at the start,
+{os.getloadavg()[0]:.1f} at the end, of which 1 is this
 measurement; where it is more than there are cores, times are those of a busy machine, and ratios say more.
 
 {table(header, rows[: len(STATEMENTS)])}
