@@ -26,7 +26,7 @@ from dpstats.means.ratio import DifferenceErrors, Noise, Ratio, RatioErrors, Reg
 from dpstats.privacy.guarantee import Neighbors
 from dpstats.regression.blocks import Design
 from dpstats.regression.levels import LevelMeans, LevelsEstimate
-from dpstats.regression.levels_plan import LevelsPlan, levels_plan
+from dpstats.regression.levels_plan import LevelsPlan, choose_law, levels_plan
 
 Floats = NDArray[np.float64]
 
@@ -433,35 +433,27 @@ def adjusted_means_plan(
     delta: float,
     missing: str,
     neighbors: Neighbors,
+    budget: Any = None,
 ) -> AdjustedMeansPlan:
-    """Return the plan of the adjusted means of declared groups of n rows with d columns.
+    """Return the plan of the adjusted means of declared groups of n rows with d columns, with the smaller noise.
 
     ``declared`` are the bounds of all columns, and what they are.
     """
     bounds, bounds_are = declared
     if neighbors is not Neighbors.REPLACE_ONE or n is None:
         raise refuse("neighbors", given=neighbors.value, allowed="'replace_one' with adjust")
-    if delta == 0:
-        raise refuse("delta", given=delta, allowed="greater than 0 with adjust, which adds Gaussian noise")
     outcome = outcome_position(adjust, bounds, d)
     everything = Region.check(bounds, bounds_are, None, 0.0, d)
     low, high = (np.full(d, end, dtype=np.float64) for end in (everything.low, everything.high))
     ends = np.column_stack([low, high])
-    own = Region.check(tuple(ends[outcome].tolist()), bounds_are, None, 0.0, 1)
+    region = Region.check(tuple(ends[outcome].tolist()), bounds_are, None, 0.0, 1)
     design = Design.check(np.delete(ends, outcome, axis=0), ends[outcome], d - 1, True)
-    return levels_plan(
-        design,
-        groups,
-        n,
-        epsilon,
-        delta,
-        missing,
-        randomized,
-        kind=AdjustedMeansPlan,
-        n_features=d,
-        outcome=outcome,
-        region=own,
-    )
+
+    def make_plan(pure: float) -> AdjustedMeansPlan:
+        own = {"kind": AdjustedMeansPlan, "n_features": d, "outcome": outcome, "region": region}
+        return levels_plan(design, groups, n, epsilon, delta, missing, randomized, pure=pure, **own)
+
+    return choose_law(make_plan, delta, budget)
 
 
 def covariate_list(adjust: Any) -> tuple[Any, ...]:

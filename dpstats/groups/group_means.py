@@ -293,8 +293,8 @@ class GroupMeans(RatioEstimator[GroupMeansPlan]):
         if self.adjust is not None:
             if self._discovers:
                 raise refuse("groups", given=DISCOVER, allowed="declared with adjust")
-            covariates, bounds = self.adjust, (self.bounds, self.bounds_are)
-            return adjusted_means_plan(groups, covariates, randomized, bounds, n, d, epsilon, delta, missing, neighbors)
+            covariates, bounds, sizes = self.adjust, (self.bounds, self.bounds_are), (n, d, epsilon, delta)
+            return adjusted_means_plan(groups, covariates, randomized, bounds, *sizes, missing, neighbors, self.budget)
         region = Region.check(self.bounds, self.bounds_are, None, 0.0, d)
         if self._discovers:
             return discovered_means_plan(region, n, d, epsilon, delta, missing, neighbors, self.budget)

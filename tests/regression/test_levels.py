@@ -43,17 +43,19 @@ def fit(plan: LevelsPlan, table: Table, seed: int = 0) -> LevelsEstimate:
 
 
 def test_the_stages_of_a_plan_take_all_of_mu() -> None:
-    for options in ({}, {"randomized": False}, {"randomized": False, "slopes": True}):
+    for options in ({}, {"randomized": False}, {"randomized": False, "slopes": True}, {"pure": 0.6}):
         plan = plan_of(20_000, **options)
         assert plan.steps is not None
         names = [stage.name for stage in plan.stages]
         assert names[:2] == [OUTCOMES, LEVELS] and names[-1] == RESIDUALS
         assert (COVARIATES in names) != plan.randomized
-        others = [name for name in (OUTCOMES, LEVELS, COVARIATES, RESIDUALS) if name in names]
-        total = math.fsum(plan.share(name) for name in others) + (plan.steps.mu / plan.mu) ** 2
-        assert total == pytest.approx(1.0)
-        assert tuple(plan.steps.stages) == tuple(stage for stage in plan.stages if stage.name not in others)
+        others = [stage for stage in plan.stages if stage.name in (OUTCOMES, LEVELS, COVARIATES, RESIDUALS)]
+        gaussian = [stage for stage in others if stage.noise == "gaussian"]
+        total = sum((stage.event.mu / plan.mu) ** 2 for stage in gaussian) + (plan.steps.mu / plan.mu) ** 2
+        assert total == pytest.approx(1.0, abs=1e-6)
+        assert tuple(plan.steps.stages) == tuple(stage for stage in plan.stages if stage not in others)
         assert plan.guarantee.epsilon <= 3.0
+        assert plan.has_both_laws == ("pure" in options)
 
 
 def test_slopes_that_are_wanted_get_more() -> None:
