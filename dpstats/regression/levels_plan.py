@@ -133,7 +133,7 @@ class LevelsPlan(DesignPlan):
         return self.totals_noise(LEVELS if self.steps is None else RESIDUALS)
 
     @property
-    def expected_error(self) -> float:
+    def planned_error(self) -> float:
         """Error of the mean of one of equally large levels, in standard deviations of normal residuals.
 
         Without steps it is the noise of the totals. Levels that are not randomized are one standard deviation apart in
@@ -222,7 +222,7 @@ def levels_plan(
     facts |= {"design": design}
     size = facts.pop("n_features", d)
     if pure < 1:
-        found = _adjusted_plan(n, size, epsilon, delta, pure, kind, facts)
+        found: SomePlan = _adjusted_plan(n, size, epsilon, delta, pure, kind, facts)
         assert found.steps is not None
         if not found.steps.noise_only:
             return found
@@ -305,7 +305,7 @@ def choose_law(make_plan: Callable[[float], SomePlan], delta: float, budget: Any
 
 
 def _error_of(plan: LevelsPlan) -> float:
-    return plan.expected_error
+    return plan.planned_error
 
 
 def _steps_share(design: Design, n: int, epsilon: float, delta: float, slopes: bool) -> float:

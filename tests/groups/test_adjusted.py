@@ -13,7 +13,7 @@ from sklearn.base import clone
 from dpstats.cli import main
 from dpstats.errors import InvalidData, InvalidParameter
 from dpstats.groups import GroupMeans
-from dpstats.groups.comparisons import AdjustedMeansPlan, outcome_position
+from dpstats.groups.adjusted_means import AdjustedMeansPlan, outcome_position
 
 ARMS = ["control", "drug", "rare"]
 BOUNDS = {"age": (20, 80), "base": (80, 200), "y": (80, 200)}
@@ -133,7 +133,7 @@ def test_missing_entries() -> None:
         ({"adjust": 5}, "adjust must"),
         ({"adjust": [0.5]}, "a list of 1"),
         ({"adjust": pd.Series([61.25, 20.0])}, "a Series of 2"),
-        ({"delta": 0.0}, "delta"),
+        ({"delta": 0.0, "randomized": False}, "delta"),
         ({"neighbors": "add_or_remove"}, "neighbors"),
         ({"groups": "discover"}, "groups"),
         ({"randomized": "yes"}, "randomized"),

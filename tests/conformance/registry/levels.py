@@ -30,6 +30,7 @@ OPTIONS = {
     "delta": 1e-2,
 }
 TIGHT = OPTIONS | {"epsilon": 1.0}
+PURE = OPTIONS | {"delta": 0.0}
 FACTORS = {
     "factors": {"arm": [0, 1, 2]},
     "x_bounds": (-1.0, 1.0),
@@ -66,6 +67,16 @@ class LittleNoise(Adjusted):
 
     def plan(self, n_samples: int | None, n_features: int) -> Any:
         return less_noise(super().plan(n_samples, n_features))
+
+
+class ResidualsSpendAll(Adjusted):
+    """Planted bug: the totals of the residuals have the Laplace noise of all of epsilon. Other stages spend it too."""
+
+    def plan(self, n_samples: int | None, n_features: int) -> Any:
+        plan = super().plan(n_samples, n_features)
+        last = plan.stages[-1]
+        assert last.noise == "laplace"
+        return replace(plan, stages=(*plan.stages[:-1], replace(last, scale=last.sensitivity / self.epsilon)))
 
 
 class ClipFromTheResiduals(Adjusted):
@@ -123,7 +134,11 @@ def questions(estimator: Any) -> tuple[Any, list[Question]]:
 def pairs_of(question: Question, design: Any) -> Iterator[tuple[np.ndarray, np.ndarray]]:
     """Yield pairs of rows (x, y, label) that a stage can tell apart best; and any others."""
     for y, z in ((1.0, -1.0), (1.0, 0.0), (0.3, -7.0)):
-        for x, w in ((np.ones(2), -np.ones(2)), (np.array([1.0, -1.0]), np.zeros(2))):
+        for x, w in (
+            (np.ones(2), -np.ones(2)),
+            (np.full(2, 2.5), -np.full(2, 2.0)),
+            (np.array([1.0, -1.0]), np.zeros(2)),
+        ):
             for label, other in ((0.0, 0.0), (0.0, 1.0), (2.0, NOBODY)):
                 yield np.array([*x, y, label]), np.array([*w, z, other])
     if not isinstance(question, Centered):
@@ -275,6 +290,10 @@ def entries() -> Iterator[Entry]:
     ):
         draw = on_one_way(kind(**TIGHT), both)
         bugs.append(PlantedBug(name, draw, *both, TIGHT["epsilon"], TIGHT["delta"], 20_000))
+    draw = on_one_way(ResidualsSpendAll(**OPTIONS), pair)
+    bugs.append(PlantedBug("residuals spend all", draw, *pair, OPTIONS["epsilon"], OPTIONS["delta"], 20_000))
     yield _entry("adjusted means of randomized groups", Adjusted(**OPTIONS), 0.3, tuple(bugs))
+    yield _entry("adjusted means with Gaussian noise only", Adjusted(**TIGHT), 0.2, ())
+    yield _entry("means of groups without slopes, Laplace", Adjusted(**PURE), 0.3, ())
     yield _entry("adjusted means of other groups", Adjusted(**OPTIONS, randomized=False), 0.3, ())
     yield _entry("linear regression with a factor and weights", Factors(**FACTORS), 0.3, ())
