@@ -69,14 +69,14 @@ class LittleNoise(Adjusted):
         return less_noise(super().plan(n_samples, n_features))
 
 
-class ResidualsSpendAll(Adjusted):
-    """Planted bug: the totals of the residuals have the Laplace noise of all of epsilon. Other stages spend it too."""
+class ResidualsMoveOnce(Adjusted):
+    """Planted bug: the Laplace noise of the residuals' totals is for a row that is added, and not for one replaced."""
 
     def plan(self, n_samples: int | None, n_features: int) -> Any:
         plan = super().plan(n_samples, n_features)
         last = plan.stages[-1]
         assert last.noise == "laplace"
-        return replace(plan, stages=(*plan.stages[:-1], replace(last, scale=last.sensitivity / self.epsilon)))
+        return replace(plan, stages=(*plan.stages[:-1], replace(last, scale=last.scale / 2)))
 
 
 class ClipFromTheResiduals(Adjusted):
@@ -290,8 +290,8 @@ def entries() -> Iterator[Entry]:
     ):
         draw = on_one_way(kind(**TIGHT), both)
         bugs.append(PlantedBug(name, draw, *both, TIGHT["epsilon"], TIGHT["delta"], 20_000))
-    draw = on_one_way(ResidualsSpendAll(**OPTIONS), pair)
-    bugs.append(PlantedBug("residuals spend all", draw, *pair, OPTIONS["epsilon"], OPTIONS["delta"], 20_000))
+    draw = on_one_way(ResidualsMoveOnce(**OPTIONS), pair)
+    bugs.append(PlantedBug("residuals move once", draw, *pair, OPTIONS["epsilon"], OPTIONS["delta"], 20_000))
     yield _entry("adjusted means of randomized groups", Adjusted(**OPTIONS), 0.3, tuple(bugs))
     yield _entry("adjusted means with Gaussian noise only", Adjusted(**TIGHT), 0.2, ())
     yield _entry("means of groups without slopes, Laplace", Adjusted(**PURE), 0.3, ())
