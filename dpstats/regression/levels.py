@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import ndtr
+from scipy.special import expit, ndtr
 
 from dpstats.means.ratio import COUNTS, Ratio
 from dpstats.regression.blocks import X_BITS, Coordinates, Question
@@ -175,13 +175,13 @@ class LevelsPath:
         noise, far = (float(np.max(self.plan.noise(name).std)) / count for name in (INSIDE, BEYOND))
         grand = (count * inside).sum(axis=0) / count.sum()
         gain = _COVARIATE_SPREAD**2 / (_COVARIATE_SPREAD**2 + noise**2)
-        # What is beyond the bounds is shrunk towards nothing, which it is in most columns.
-        excess = ((beyond / far) ** 2).sum(axis=0) - _NOISE * len(count)
-        size = np.maximum(excess, 0.0) / (far**-2).sum(axis=0)
-        kept = size / (size + far**2)
-        means = np.clip(grand + gain * (inside - grand), -1.0, 1.0) + kept * np.clip(beyond, -1.0, 1.0)
+        # Bounds cut the covariate of a level or do not, with even odds before the release says more.
+        size, slab = far**2, _COVARIATE_SPREAD**2
+        odds = (np.log(size / (size + slab)) + beyond**2 * (1 / size - 1 / (size + slab))) / 2
+        cut, own = expit(odds), slab / (slab + size)
+        means = np.clip(grand + gain * (inside - grand), -1.0, 1.0) + cut * np.clip(own * beyond, -1.0, 1.0)
         self.centers = replace(self.centers, covariates=np.rint(means * 2.0**X_BITS) * 2.0**-X_BITS)
-        self.unsure = gain * noise**2 + kept * far**2
+        self.unsure = gain * noise**2 + cut * own * size + cut * (1 - cut) * (own * beyond) ** 2
 
     def _first_step(self) -> LinearPath:
         """Return the path of the steps, for outcomes in the range that centered outcomes have."""
