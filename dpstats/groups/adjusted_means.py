@@ -34,12 +34,10 @@ _GRID, _ROUNDS = 65, 4
 
 @dataclass(frozen=True)
 class AdjustedMeansPlan(LevelsPlan):
-    """The plan of a `GroupMeans` with covariates.
+    """The plan of a `GroupMeans` with covariates: a `LevelsPlan`.
 
     Attributes
     ----------
-    design, bits, missing, levels, randomized, steps, mu
-        As for `LevelsPlan`.
     outcome : int
         Position of the outcome among the columns. All others are covariates.
     region : Region
@@ -81,15 +79,9 @@ def adjusted_means_plan(
     ends = np.column_stack([low, high])
     region = Region.check(tuple(ends[outcome].tolist()), bounds_are, None, 0.0, 1)
     design = Design.check(np.delete(ends, outcome, axis=0), ends[outcome], d - 1, True)
-
-    make_plan = partial(
-        levels_plan,
-        *(design, groups, n, epsilon, delta, missing, randomized),
-        kind=AdjustedMeansPlan,
-        n_features=d,
-        outcome=outcome,
-        region=region,
-    )
+    own: dict[str, Any] = {"n_features": d, "outcome": outcome, "region": region}
+    given = design, groups, n, epsilon, delta, missing, randomized
+    make_plan = partial(levels_plan, *given, kind=AdjustedMeansPlan, **own)
     return choose_law(lambda pure: make_plan(pure=pure), delta, budget)
 
 
@@ -263,21 +255,11 @@ class AdjustedMeans:
 
 @dataclass(frozen=True, eq=False)
 class _Scores:
-    """The squared scores of groups with one common mean.
+    """The squared scores of groups with one common mean."""
 
-    Attributes
-    ----------
-    means : Ratio or LevelMeans
-        Of shape (K, 1).
-    error : array of shape (K,)
-        Their standard errors, without those by errors of the slopes.
-    covariance : array of shape (K, K)
-        Covariance of the errors by errors of the slopes.
-    """
-
-    means: Any
-    error: Floats
-    covariance: Floats
+    means: Any  # a Ratio or LevelMeans of shape (K, 1)
+    error: Floats  # their standard errors, without those by errors of the slopes
+    covariance: Floats  # of the errors by errors of the slopes
 
     def at(self, values: Floats) -> Floats:
         """Return the sum of squares of the scores at each of some common means."""

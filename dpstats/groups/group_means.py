@@ -130,8 +130,9 @@ class GroupMeans(RatioEstimator[GroupMeansPlan]):
         Privacy parameter, in [0, 1). Zero adds Laplace noise (pure privacy), which grows with the number of columns.
         A positive value allows Gaussian noise, which grows with its square root. The smaller noise is added. If
         it is Laplace noise, as for up to four columns at epsilon = 1, the guarantee has delta = 0. Groups that are
-        discovered need a positive delta under either noise. The steps of adjusted means need Gaussian noise, and so
-        does a budget with ``method="gdp"`` or "zcdp".
+        discovered need a positive delta under either noise. Slopes of covariates need Gaussian noise. So with
+        ``adjust`` and delta = 0 randomized groups are not adjusted, and others are refused. A budget with
+        ``method="gdp"`` or "zcdp" has Gaussian noise.
     random_state : None, int or numpy.random.Generator, default=None
         None draws exact noise. Any other value simulates noise: the result is then not private.
     budget : PrivacyBudget, optional
@@ -282,8 +283,7 @@ class GroupMeans(RatioEstimator[GroupMeansPlan]):
             return discovered_means_plan(region, n, d, epsilon, delta, missing, neighbors, self.budget)
         return self._smaller_noise(
             lambda delta: group_means_plan(groups, region, n, d, epsilon, delta, missing, neighbors),
-            delta,
-            lambda plan: plan.totals_noise.total,
+            *(delta, lambda plan: plan.totals_noise.total),
         )
 
     def _schema(self) -> Schema:
@@ -706,7 +706,8 @@ class GroupMeans(RatioEstimator[GroupMeansPlan]):
         """Return the distribution of the noise as text."""
         plan: Any = self.plan_
         is_laplace = plan.has_separate_counts if isinstance(plan, DiscoveredMeansPlan) else not plan.target.delta
-        return "Laplace" if is_laplace else "Gaussian, exact curve"
+        both = ", and Laplace in the totals of the residuals" * getattr(plan, "has_both_laws", False)
+        return "Laplace" if is_laplace else f"Gaussian, exact curve{both}"
 
     def _size_facts(self) -> list[tuple[str, str]]:
         d, count = len(self._column_names()), len(self.groups_)
@@ -744,6 +745,5 @@ class GroupMeans(RatioEstimator[GroupMeansPlan]):
 
 @picture_of.register
 def _of_groups(means: GroupMeans) -> tuple[str, Any] | None:
-    if len(means.groups_) > _MOST_DRAWN:
-        return None
-    return "The mean of every group with its 95% interval, a panel for each column.", np.ravel(means.plot())[0].figure
+    words = "The mean of every group with its 95% interval, a panel for each column."
+    return None if len(means.groups_) > _MOST_DRAWN else (words, np.ravel(means.plot())[0].figure)

@@ -231,3 +231,15 @@ def test_bounds_that_cut_a_covariate_leave_errors_right(beyond: bool, monkeypatc
     # Of 30 normal scores of variance 1, the mean square exceeds 1.9 with probability 0.002.
     size = np.square(scores).mean(axis=0).max()
     assert (size < 1.9) == beyond, size
+
+
+@pytest.mark.parametrize("pure", [0.0, 0.6, 1.0])
+def test_errors_of_differences_are_right_under_either_law(pure: float) -> None:
+    plan, scores = plan_of(3000, epsilon=3.0, pure=pure), []
+    for seed in range(40):
+        found = fit(plan, rows_of(3000, seed), seed)
+        errors = DifferenceErrors(*found.compare(np.array([1, 2]), np.array([0, 0])), 8.0)
+        scores.append((errors.start[:, 0] - [1.0, -2.0]) / errors.standard_error[:, 0])
+    # Of 40 normal scores of variance 1, the mean square exceeds 1.7 with probability 0.004.
+    size = np.square(scores).mean(axis=0)
+    assert (size > 0.3).all() and (size < 1.7).all(), size
