@@ -1,33 +1,22 @@
-"""Comparisons of groups: analysis of variance, differences, and means adjusted for covariates.
-
-Proof of adjusted means: docs/proofs/levels.md. Their algorithm is in `dpstats.regression.levels`.
-"""
+"""Comparisons of groups: analysis of variance, differences, standardized differences and ratios."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import chdtrc
 
-from dpstats.data.rows import Rows, Sums, Table
-from dpstats.errors import refuse, show_names
+from dpstats.errors import refuse
 from dpstats.inference.error_distributions import ErrorDistribution, Limits, Tail, normal_quantile
 from dpstats.inference.estimates import Estimates
 from dpstats.inference.reports import SIMULATED
-from dpstats.inference.results import FREE, HypothesisTest, Summary
-from dpstats.lattice import check_finite
-from dpstats.means.moments import Region
-from dpstats.means.ratio import DifferenceErrors, Noise, Ratio, RatioErrors, apart
-from dpstats.privacy.guarantee import Neighbors
-from dpstats.regression.blocks import Design
-from dpstats.regression.levels import LevelMeans, LevelsEstimate
-from dpstats.regression.levels_plan import LevelsPlan, levels_plan
+from dpstats.inference.results import FREE, HypothesisTest, Summary, plain
+from dpstats.means.ratio import DifferenceErrors, Noise, Ratio, apart
 
 Floats = NDArray[np.float64]
 
@@ -114,6 +103,13 @@ def _squares(ratio: Ratio, about: Floats, count: Floats) -> tuple[Floats, Floats
     own = np.maximum(ratio.Q - 2 * about * ratio.X + about**2 * ratio.R, 0.0)
     rows = np.maximum(count.sum(axis=-2, keepdims=True), 1.0)
     return own, np.minimum(own.sum(axis=-2, keepdims=True) / rows, 1.0)
+
+
+def simulated_test(ratio: Ratio, n_simulations: int, rng: np.random.Generator) -> tuple[Floats, Floats]:
+    """Return the statistic of equal means, and its p-value by simulated releases."""
+    found = wald_statistic(ratio)[0]
+    larger = (null_statistics(ratio, n_simulations, rng) >= found).sum(axis=0)
+    return plain(found), plain((1 + larger) / (1 + n_simulations))
 
 
 def null_statistics(ratio: Ratio, n_simulations: int, rng: np.random.Generator) -> Floats:
@@ -391,254 +387,3 @@ class Differences(Estimates):
             header="Hedges' g",
             notes=[*self.notes, _ASSUMED],
         )
-
-
-_SHOWN = 6
-_GRID, _ROUNDS = 65, 4
-
-
-# Means adjusted for covariates
-
-
-@dataclass(frozen=True)
-class AdjustedMeansPlan(LevelsPlan):
-    """The plan of a `GroupMeans` with covariates.
-
-    Attributes
-    ----------
-    design, bits, missing, levels, randomized, steps, mu
-        As for `LevelsPlan`.
-    outcome : int
-        Position of the outcome among the columns. All others are covariates.
-    region : Region
-        The declared bounds of the outcome.
-    """
-
-    outcome: int
-    region: Region
-
-    @property
-    def groups(self) -> tuple[Any, ...]:
-        """The declared groups."""
-        return self.levels
-
-
-def adjusted_means_plan(
-    groups: Sequence[Any],
-    adjust: Any,
-    randomized: bool,
-    declared: tuple[Any, Any],
-    n: int | None,
-    d: int,
-    epsilon: float,
-    delta: float,
-    missing: str,
-    neighbors: Neighbors,
-) -> AdjustedMeansPlan:
-    """Return the plan of the adjusted means of declared groups of n rows with d columns.
-
-    ``declared`` are the bounds of all columns, and what they are.
-    """
-    bounds, bounds_are = declared
-    if neighbors is not Neighbors.REPLACE_ONE or n is None:
-        raise refuse("neighbors", given=neighbors.value, allowed="'replace_one' with adjust")
-    if delta == 0:
-        raise refuse("delta", given=delta, allowed="greater than 0 with adjust, which adds Gaussian noise")
-    outcome = outcome_position(adjust, bounds, d)
-    everything = Region.check(bounds, bounds_are, None, 0.0, d)
-    low, high = (np.full(d, end, dtype=np.float64) for end in (everything.low, everything.high))
-    ends = np.column_stack([low, high])
-    own = Region.check(tuple(ends[outcome].tolist()), bounds_are, None, 0.0, 1)
-    design = Design.check(np.delete(ends, outcome, axis=0), ends[outcome], d - 1, True)
-    return levels_plan(
-        design,
-        groups,
-        n,
-        epsilon,
-        delta,
-        missing,
-        randomized,
-        kind=AdjustedMeansPlan,
-        n_features=d,
-        outcome=outcome,
-        region=own,
-    )
-
-
-def covariate_list(adjust: Any) -> tuple[Any, ...]:
-    """Return the names or positions of the covariates."""
-    if isinstance(adjust, str | int | np.integer) and not isinstance(adjust, bool):
-        return (adjust,)
-    if isinstance(adjust, list | tuple) and all(isinstance(each, str | int | np.integer) for each in adjust):
-        return tuple(adjust)
-    raise refuse("adjust", given=adjust, allowed="a list of names or positions of columns")
-
-
-def outcome_position(adjust: Any, bounds: Any, d: int) -> int:
-    """Return the position of the outcome, the only column besides the covariates."""
-    given = covariate_list(adjust)
-    names: list[Any] = list(bounds) if isinstance(bounds, Mapping) else list(range(d))
-    if any(name not in names for name in given):
-        raise refuse(
-            "adjust", given=adjust, allowed=f"columns that bounds names, or positions of columns (n_features = {d})"
-        )
-    rest = [place for place, name in enumerate(names) if name not in given]
-    if not given or len(rest) != 1 or len(set(given)) < len(given):
-        raise refuse(
-            "adjust",
-            got=f"a list that leaves {len(rest)} of {d} columns",
-            allowed="name every column but the outcome, each once",
-            remedy="List the covariates in adjust, or choose the columns with by, columns and bounds.",
-        )
-    return rest[0]
-
-
-def covariate_places(adjust: Any, names: Sequence[Any]) -> Any:
-    """Return covariates as positions of columns with these names."""
-    given = covariate_list(adjust)
-    if all(isinstance(each, int | np.integer) for each in given):
-        return given
-    if any(name not in names for name in given):
-        raise refuse("adjust", given=adjust, allowed=f"names of columns ({show_names(names)})")
-    return tuple(names.index(name) for name in given)
-
-
-@dataclass(frozen=True, eq=False)
-class SplitRows(Rows):
-    """Private rows whose outcome is one of their columns."""
-
-    rows: Rows
-    outcome: int
-    missing: str
-
-    @property
-    def names(self) -> list[Any] | None:  # type: ignore[override]
-        names = self.rows.names
-        return None if names is None else [*names[: self.outcome], *names[self.outcome + 1 :]]
-
-    @property
-    def local(self) -> bool:
-        return self.rows.local
-
-    @property
-    def shape(self) -> tuple[int, int]:
-        n, d = self.rows.shape
-        return n, d - 1
-
-    def total(self, work: Callable[[Table], Sums]) -> dict[str, NDArray[np.int64]]:
-        return self.rows.total(_Split(work, self.outcome, self.missing))
-
-    def whole(self) -> Table:
-        return _take_outcome(self.rows.whole(), self.outcome, self.missing)
-
-
-@dataclass(frozen=True)
-class _Split:
-    """A function of rows whose outcome is one of their columns."""
-
-    work: Callable[[Table], Sums]
-    outcome: int
-    missing: str
-
-    def __call__(self, table: Table) -> Sums:
-        return self.work(_take_outcome(table, self.outcome, self.missing))
-
-
-def _take_outcome(table: Table, outcome: int, missing: str) -> Table:
-    if missing == "error":
-        check_finite(table.X)
-    y = np.asarray(table.X[:, outcome], dtype=np.float64)
-    return replace(table, X=np.delete(table.X, outcome, axis=1), y=y, names=None)
-
-
-def mean_errors(found: LevelsEstimate) -> RatioErrors:
-    """Return the errors of the adjusted means, in the units of the data."""
-    design = found.plan.design
-    low, high = design.y_center - design.y_half, design.y_center + design.y_half
-    ratio: Any = found.population
-    return RatioErrors(ratio, design.y_center, design.y_half, np.array([low]), np.array([high]))
-
-
-def wald_test(found: LevelsEstimate) -> tuple[Floats, Floats]:
-    """Return the statistic of equal adjusted means, and its p-value by the chi-squared distribution.
-
-    It is the smaller of two. Wald's takes the errors at the estimates. A noisy group has far longer limits than these
-    say, so the other scores all groups at the common mean that the scores refute least.
-    """
-    means = found.means
-    if isinstance(means, LevelMeans):
-        # A mean that is moved to a bound of the outcomes, with both of its limits, would have no error.
-        means = means.widen()
-    low, high = means.ends(1.0)
-    estimate, error = means.estimate[:, 0], (high - low)[:, 0] / 2
-    cov = np.diag(error**2) + found.covariance
-    inverse = np.linalg.inv(cov)
-    center = inverse.sum(axis=0) @ estimate / inverse.sum()
-    statistic = (estimate - center) @ inverse @ (estimate - center)
-    scores = _Scores(means, error, found.covariance)
-    statistic = min(statistic, scores.least(float(estimate.min()), float(estimate.max())))
-    return np.array([statistic]), np.array([chdtrc(len(estimate) - 1, statistic)])
-
-
-@dataclass(frozen=True, eq=False)
-class _Scores:
-    """The squared scores of groups with one common mean.
-
-    Attributes
-    ----------
-    means : Ratio or LevelMeans
-        Of shape (K, 1).
-    error : array of shape (K,)
-        Their standard errors, without those by errors of the slopes.
-    covariance : array of shape (K, K)
-        Covariance of the errors by errors of the slopes.
-    """
-
-    means: Any
-    error: Floats
-    covariance: Floats
-
-    def at(self, values: Floats) -> Floats:
-        """Return the sum of squares of the scores at each of some common means."""
-        z = self.means.score(values[None, :])
-        correlation = np.eye(len(z)) + self.covariance / np.outer(self.error, self.error)
-        return np.asarray((z * np.linalg.solve(correlation, z)).sum(axis=0))
-
-    def least(self, low: float, high: float) -> float:
-        """Return the least sum of squares at a common mean between two values."""
-        best = math.inf
-        for _ in range(_ROUNDS):
-            grid = np.linspace(low, high, _GRID)
-            found = self.at(grid)
-            place = int(np.argmin(found))
-            best = min(best, float(found[place]))
-            low, high = grid[max(place - 1, 0)], grid[min(place + 1, _GRID - 1)]
-        return best
-
-
-def adjusted_notes(found: LevelsEstimate, plan: AdjustedMeansPlan) -> list[str]:
-    """Return remarks about the assumptions of adjusted means."""
-    groups = plan.groups
-    if plan.steps is None:
-        return [
-            "Means are not adjusted: at this number of rows and epsilon, noise hides the slopes of the covariates.",
-            *([] if plan.region.hard else ["Entries beyond the bounds are moved to the nearer bound."]),
-        ]
-    fit = found.path.fit
-    clipped = fit.bias > 0
-    notes = []
-    if clipped.any():
-        shown = [(group, clip) for group, clip, is_clipped in zip(groups, fit.clip, clipped, strict=True) if is_clipped]
-        clips = ", ".join(f"{group} {clip / fit.scale:.1f}" for group, clip in shown[:_SHOWN])
-        notes.append(
-            "Differences assume residuals that are no more skewed than "
-            f"{'lognormal' if fit.skewed else 'exponential'} ones. They are clipped at these multiples of their "
-            f"standard deviation: {clips}{', ...' * (len(shown) > _SHOWN)}."
-        )
-    if plan.randomized:
-        notes.append("Groups count as randomized: covariates have one distribution in all groups.")
-    else:
-        notes.append("Groups are compared at equal covariates, by a linear model with the same slopes in all groups.")
-    if not fit.identified.all():
-        notes.append("Noise hides the slopes of some covariates. These count as 0.")
-    return notes

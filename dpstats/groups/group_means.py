@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import replace
+from functools import partial
 from typing import Any, Self
 
 import numpy as np
@@ -23,24 +24,18 @@ from dpstats.data.parameters import (
     check_random_state,
     check_simulations,
 )
-from dpstats.data.rows import LEFT_OUT, Rows, Table, empty_groups_note
+from dpstats.data.rows import LEFT_OUT, Rows, empty_groups_note
 from dpstats.data.schema import Categories, Column, Schema, column_list
 from dpstats.errors import refuse
-from dpstats.groups.comparisons import (
+from dpstats.groups.adjusted_means import (
+    AdjustedMeans,
     AdjustedMeansPlan,
-    AnalysisOfVariance,
-    Differences,
-    MeanRatioErrors,
-    SplitRows,
     adjusted_means_plan,
-    adjusted_notes,
     covariate_list,
     covariate_places,
-    mean_errors,
-    null_statistics,
-    wald_statistic,
-    wald_test,
+    read_adjusted,
 )
+from dpstats.groups.comparisons import AnalysisOfVariance, Differences, MeanRatioErrors, simulated_test
 from dpstats.groups.ratios import (
     DiscoveredMeansPlan,
     FoundRatio,
@@ -50,6 +45,7 @@ from dpstats.groups.ratios import (
     discovered_means_plan,
     found_ratio,
     group_means_plan,
+    group_totals,
     labeled_totals,
     list_pairs,
     place_of_group,
@@ -63,16 +59,14 @@ from dpstats.inference.results import (
     ConfidenceInterval,
     Summary,
     hidden_spreads_note,
-    plain,
     print_spreads,
     significant,
 )
 from dpstats.means.moments import Region
-from dpstats.means.ratio import TOTALS, DifferenceErrors, Ratio, RatioErrors, Tukey, group_sums
+from dpstats.means.ratio import TOTALS, DifferenceErrors, Ratio, RatioErrors, Tukey
 from dpstats.mechanisms.unknown_bounds import note_bounds, plan_with_bounds, wants_bounds
 from dpstats.privacy.guarantee import parse_neighbors
 from dpstats.regression import engine
-from dpstats.regression.levels import LevelsEstimate
 from dpstats.release.additive import HiddenSize, check_size, record_size
 from dpstats.release.estimator import fitted, parameters, privacy_facts
 from dpstats.release.session import Released, Session
@@ -80,18 +74,6 @@ from dpstats.release.session import Released, Session
 Floats = NDArray[np.float64]
 
 _MOST_DRAWN = 60  # groups
-
-
-@dataclass(frozen=True, eq=False)
-class _Totals:
-    """The exact totals of some rows."""
-
-    plan: GroupMeansPlan
-
-    def __call__(self, table: Table) -> dict[str, NDArray[np.int64]]:
-        plan = self.plan
-        assert table.groups is not None
-        return group_sums(table.X, table.groups, plan.lattice, plan.totals, plan.missing)
 
 
 @parameters
@@ -147,8 +129,9 @@ class GroupMeans(RatioEstimator[GroupMeansPlan]):
         Privacy parameter, in [0, 1). Zero adds Laplace noise (pure privacy), which grows with the number of columns.
         A positive value allows Gaussian noise, which grows with its square root. The smaller noise is added. If
         it is Laplace noise, as for up to four columns at epsilon = 1, the guarantee has delta = 0. Groups that are
-        discovered need a positive delta under either noise. The steps of adjusted means need Gaussian noise, and so
-        does a budget with ``method="gdp"`` or "zcdp".
+        discovered need a positive delta under either noise. Slopes of covariates need Gaussian noise. So with
+        ``adjust`` and delta = 0 randomized groups are not adjusted, and others are refused. A budget with
+        ``method="gdp"`` or "zcdp" has Gaussian noise.
     random_state : None, int or numpy.random.Generator, default=None
         None draws exact noise. Any other value simulates noise: the result is then not private.
     budget : PrivacyBudget, optional
@@ -256,7 +239,7 @@ class GroupMeans(RatioEstimator[GroupMeansPlan]):
     std_noise_std_: Floats = fitted()
     slopes_: Floats = fitted()
     slopes_standard_errors_: Floats = fitted()
-    _adjusted: LevelsEstimate | None = fitted()
+    _adjusted: AdjustedMeans | None = fitted()
 
     def plan(self, n_samples: int | None, n_features: int) -> Any:
         """Return the release plan of a fit on data of this size.
@@ -292,15 +275,14 @@ class GroupMeans(RatioEstimator[GroupMeansPlan]):
         if self.adjust is not None:
             if self._discovers:
                 raise refuse("groups", given=DISCOVER, allowed="declared with adjust")
-            covariates, bounds = self.adjust, (self.bounds, self.bounds_are)
-            return adjusted_means_plan(groups, covariates, randomized, bounds, n, d, epsilon, delta, missing, neighbors)
+            covariates, bounds, sizes = self.adjust, (self.bounds, self.bounds_are), (n, d, epsilon, delta)
+            return adjusted_means_plan(groups, covariates, randomized, bounds, *sizes, missing, neighbors, self.budget)
         region = Region.check(self.bounds, self.bounds_are, None, 0.0, d)
         if self._discovers:
             return discovered_means_plan(region, n, d, epsilon, delta, missing, neighbors, self.budget)
         return self._smaller_noise(
             lambda delta: group_means_plan(groups, region, n, d, epsilon, delta, missing, neighbors),
-            delta,
-            lambda plan: plan.totals_noise.total,
+            *(delta, lambda plan: plan.totals_noise.total),
         )
 
     def _schema(self) -> Schema:
@@ -337,10 +319,10 @@ class GroupMeans(RatioEstimator[GroupMeansPlan]):
 
     def _read(self, rows: Rows, plan: Any) -> Any:
         if isinstance(plan, AdjustedMeansPlan):
-            return engine.read(SplitRows(rows, plan.outcome, plan.missing), plan, keep=True)
+            return read_adjusted(rows, plan)
         if isinstance(plan, DiscoveredMeansPlan):
             return {TOTALS: labeled_totals(rows.whole(), plan)}
-        return {TOTALS: rows.total(_Totals(plan))}
+        return {TOTALS: rows.total(partial(group_totals, plan))}
 
     def _release(self, private: Any, plan: Any, session: Session) -> None:
         if isinstance(plan, AdjustedMeansPlan):
@@ -353,7 +335,11 @@ class GroupMeans(RatioEstimator[GroupMeansPlan]):
     def _report(self, released: Released, plan: Any) -> None:
         self._adjusted = None
         if isinstance(plan, AdjustedMeansPlan):
-            self._report_adjusted(engine.walked(released, plan).estimate(), plan)
+            self._adjusted = means = AdjustedMeans(released, plan)
+            self._ratio, self.groups_ = means.ratio, plan.groups
+            self.counts_, self.counts_noise_std_ = means.counts, means.counts_noise
+            self.means_, self.std_, self.std_noise_std_ = self._known_means(), means.std, means.std_noise
+            self.slopes_, self.slopes_standard_errors_ = means.slopes, means.slopes_errors
             return
         noise = plan.totals_noise
         ratio: Ratio
@@ -374,24 +360,12 @@ class GroupMeans(RatioEstimator[GroupMeansPlan]):
         self.means_ = self._known_means()
         self.std_, self.std_noise_std_ = (self.plan_.half * part for part in ratio.spread)
 
-    def _report_adjusted(self, found: LevelsEstimate, plan: AdjustedMeansPlan) -> None:
-        self._adjusted, self._ratio = found, found.ratio
-        self.groups_, self.counts_, self.counts_noise_std_ = plan.groups, found.counts, found.counts_noise
-        self.means_ = self._known_means()
-        self.std_, self.std_noise_std_ = (plan.design.y_half * part for part in found.shown_deviations)
-        unit, d = plan.design.y_half / plan.design.half, plan.design.center.size
-        slopes, cov = np.zeros(d), np.full((d, d), np.inf)
-        if plan.steps is not None:
-            slopes, cov = found.path.fit.slopes, found.slopes_covariance
-        self.slopes_, self.slopes_standard_errors_ = slopes * unit, np.sqrt(np.diagonal(cov)) * unit
-
     def _errors(self) -> RatioErrors:
-        return super()._errors() if self._adjusted is None else mean_errors(self._adjusted)
+        return super()._errors() if self._adjusted is None else self._adjusted.errors
 
     def _column_names(self, columns: Iterable[int] | None = None) -> list[str]:
         if columns is None and self._adjusted is not None:
-            plan: Any = self.plan_
-            columns = [plan.outcome]
+            columns = [self._adjusted.plan.outcome]
         return super()._column_names(columns)
 
     # Queries
@@ -430,10 +404,12 @@ class GroupMeans(RatioEstimator[GroupMeansPlan]):
         low, high = (limit[:, 0] for limit in self._found.found.limits((1 - level) / 2))
         return ConfidenceInterval(low, high, level, "the rows of each group in these data, given that it was found")
 
-    def _place(self, name: str, group: Any) -> int:
-        """Return the position of a declared group."""
-        check_is_fitted(self)
-        return place_of_group(name, group, self.groups_)
+    def _pair(self, a: Any, b: Any) -> tuple[int, int]:
+        """Return the positions of two declared groups."""
+        first, second = (place_of_group(name, group, self.groups_) for name, group in (("a", a), ("b", b)))
+        if first == second:
+            raise refuse("b", given=b, allowed="another group than a")
+        return first, second
 
     def _several(self) -> Ratio:
         """Return the ratios of at least two groups, or refuse to compare."""
@@ -445,7 +421,7 @@ class GroupMeans(RatioEstimator[GroupMeansPlan]):
     @property
     def _is_adjusted(self) -> bool:
         """Whether the means are adjusted: a plan without noisy slopes does not."""
-        return self._adjusted is not None and self._adjusted.plan.steps is not None
+        return self._adjusted is not None and self._adjusted.is_adjusted
 
     def _estimand(self) -> str:
         if self._is_adjusted:
@@ -470,10 +446,8 @@ class GroupMeans(RatioEstimator[GroupMeansPlan]):
             ``estimate``, ``statistic`` and ``pvalue`` of shape (n_features,), and ``confidence_interval()``.
         """
         side = check_choice("alternative", alternative, ALTERNATIVES)
-        ratio, first, second = self._several(), self._place("a", a), self._place("b", b)
-        if first == second:
-            raise refuse("b", given=b, allowed="another group than a")
-        names = self._column_names()
+        ratio, names = self._several(), self._column_names()
+        first, second = self._pair(a, b)
         return self._differences(
             self._compare(ratio, first, second),
             [(first, second)],
@@ -499,9 +473,7 @@ class GroupMeans(RatioEstimator[GroupMeansPlan]):
             limit is infinite, or 0, if an interval of a mean has 0.
         """
         self._several()
-        first, second = self._place("a", a), self._place("b", b)
-        if first == second:
-            raise refuse("b", given=b, allowed="another group than a")
+        first, second = self._pair(a, b)
         if self._adjusted is not None:
             raise refuse("adjust", allowed="None for a ratio", remedy="Use difference.")
         errors = self._errors()
@@ -561,7 +533,7 @@ class GroupMeans(RatioEstimator[GroupMeansPlan]):
         """Return the errors of the differences between the means of some groups and of others."""
         if self._adjusted is None:
             return DifferenceErrors(ratio[first], ratio[second], self.plan_.half)
-        return DifferenceErrors(*self._adjusted.compare(first, second), self._adjusted.plan.design.y_half)
+        return self._adjusted.compare(first, second)
 
     def adjusted_difference(self, a: Any, b: Any, alternative: str = "two-sided") -> Differences:
         """Compare two groups at equal covariates: `difference` of a fit with ``adjust``, without additional cost.
@@ -636,24 +608,15 @@ class GroupMeans(RatioEstimator[GroupMeansPlan]):
                 allowed="declared for anova, whose simulations do not condition on discovery",
                 remedy="Use pairwise(method='holm') instead.",
             )
-        count = check_simulations(n_simulations, at_least=19)
+        count, rng = check_simulations(n_simulations, at_least=19), check_random_state(random_state)
         if self._adjusted is not None:
-            statistic, pvalue = wald_test(self._adjusted)
-            names, simulated = self._column_names(), self.privacy_.simulated
-            return AnalysisOfVariance(statistic, pvalue, len(self.groups_), 0, names, simulated=simulated)
-        rng = check_random_state(random_state)
-        if rng is None:
+            count, (statistic, pvalue) = 0, self._adjusted.test_equal()
+        elif rng is None:
             raise refuse("random_state", given=None, allowed="a seed or a generator, because the simulation is public")
-        found = wald_statistic(ratio)[0]
-        larger = (null_statistics(ratio, count, rng) >= found).sum(axis=0)
-        return AnalysisOfVariance(
-            plain(found),
-            plain((1 + larger) / (1 + count)),
-            len(self.groups_),
-            count,
-            self._column_names(),
-            simulated=self.privacy_.simulated,
-        )
+        else:
+            statistic, pvalue = simulated_test(ratio, count, rng)
+        names, simulated = self._column_names(), self.privacy_.simulated
+        return AnalysisOfVariance(statistic, pvalue, len(self.groups_), count, names, simulated=simulated)
 
     def predict(self, labels: Any) -> Floats:
         """Return the mean of each label's group: shape (n, n_features), NaN for a label of none. Releases nothing.
@@ -742,7 +705,8 @@ class GroupMeans(RatioEstimator[GroupMeansPlan]):
         """Return the distribution of the noise as text."""
         plan: Any = self.plan_
         is_laplace = plan.has_separate_counts if isinstance(plan, DiscoveredMeansPlan) else not plan.target.delta
-        return "Laplace" if is_laplace else "Gaussian, exact curve"
+        both = ", and Laplace in the totals of the residuals" * getattr(plan, "has_both_laws", False)
+        return "Laplace" if is_laplace else f"Gaussian, exact curve{both}"
 
     def _size_facts(self) -> list[tuple[str, str]]:
         d, count = len(self._column_names()), len(self.groups_)
@@ -769,8 +733,7 @@ class GroupMeans(RatioEstimator[GroupMeansPlan]):
 
     def _clip_notes(self) -> list[str]:
         if self._adjusted is not None:
-            plan: Any = self.plan_
-            return adjusted_notes(self._adjusted, plan)
+            return self._adjusted.notes
         if self.plan_.region.hard:
             return []
         moved = "E[clip(x)] is the mean of a group with every entry beyond the bounds moved to the nearer bound."
@@ -781,6 +744,5 @@ class GroupMeans(RatioEstimator[GroupMeansPlan]):
 
 @picture_of.register
 def _of_groups(means: GroupMeans) -> tuple[str, Any] | None:
-    if len(means.groups_) > _MOST_DRAWN:
-        return None
-    return "The mean of every group with its 95% interval, a panel for each column.", np.ravel(means.plot())[0].figure
+    words = "The mean of every group with its 95% interval, a panel for each column."
+    return None if len(means.groups_) > _MOST_DRAWN else (words, np.ravel(means.plot())[0].figure)

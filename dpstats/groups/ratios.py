@@ -191,6 +191,12 @@ def group_means_plan(
     return finest(made)
 
 
+def group_totals(plan: GroupMeansPlan, table: Table) -> dict[str, NDArray[np.int64]]:
+    """Return the exact totals of some rows by group."""
+    assert table.groups is not None
+    return group_sums(table.X, table.groups, plan.lattice, plan.totals, plan.missing)
+
+
 # Base class of the estimators of ratios
 
 Floats = NDArray[np.float64]

@@ -13,13 +13,17 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import ndtr
+from scipy.special import expit, ndtr
 
 from dpstats.means.ratio import COUNTS, Ratio
 from dpstats.regression.blocks import X_BITS, Coordinates, Question
 from dpstats.regression.levels_plan import (
+    BEYOND,
     BIAS,
+    CLIPS,
     COVARIATES,
+    DECAY,
+    INSIDE,
     LEVELS,
     OUTCOMES,
     RESIDUALS,
@@ -42,9 +46,6 @@ _REACH = 1.0
 """Standard errors of the center of a level by which the clip of its residuals is widened."""
 _MOST_ATTENUATED = 0.75
 """Largest fraction of the curvature that errors of the centers are taken to explain."""
-_CLIPS = np.linspace(1.5, 16.0, 146)
-"""Clips of residuals to choose from, in standard deviations."""
-_DECAY = 1.0
 _SKEWED_BIAS, _SKEWED_DECAY = 0.25, 0.6
 """Decay of the bias of the mean of residuals as the clip moves out, and for skewed residuals the bias and its decay.
 
@@ -117,7 +118,7 @@ class LevelsPath:
         elif name == LEVELS:
             self._take_levels(released)
         elif name == COVARIATES:
-            self._take_covariates(np.asarray(released))
+            self._take_covariates(released)
         elif name != RESIDUALS:
             if self.steps is None:
                 self.steps = self._first_step()
@@ -166,16 +167,21 @@ class LevelsPath:
         self.mean += weight * (self.center + self.half * grand - self.mean)
         self.mean_error *= math.sqrt(1 - weight)
 
-    def _take_covariates(self, released: Floats) -> None:
+    def _take_covariates(self, released: Mapping[str, Floats]) -> None:
         """Center the covariates of each level at their mean, shrunk toward the mean of all rows."""
         # Within levels, covariates are not correlated with what the centers of the outcomes miss.
-        sums = released.reshape(self.unsure.shape)
-        noise = float(np.max(self.plan.noise(COVARIATES).std)) / self.counts[:, None]
-        grand = sums.sum(axis=0) / self.counts.sum()
+        count = self.counts[:, None]
+        inside, beyond = (np.reshape(released[name], self.unsure.shape) / count for name in (INSIDE, BEYOND))
+        noise, far = (float(np.max(self.plan.noise(name).std)) / count for name in (INSIDE, BEYOND))
+        grand = (count * inside).sum(axis=0) / count.sum()
         gain = _COVARIATE_SPREAD**2 / (_COVARIATE_SPREAD**2 + noise**2)
-        means = np.clip(grand + gain * (sums / self.counts[:, None] - grand), -1.0, 1.0)
+        # Bounds cut the covariate of a level or do not, with even odds before the release says more.
+        size, slab = far**2, _COVARIATE_SPREAD**2
+        odds = (np.log(size / (size + slab)) + beyond**2 * (1 / size - 1 / (size + slab))) / 2
+        cut, own = expit(odds), slab / (slab + size)
+        means = np.clip(grand + gain * (inside - grand), -1.0, 1.0) + cut * np.clip(own * beyond, -1.0, 1.0)
         self.centers = replace(self.centers, covariates=np.rint(means * 2.0**X_BITS) * 2.0**-X_BITS)
-        self.unsure = np.broadcast_to(gain * noise**2, self.unsure.shape)
+        self.unsure = gain * noise**2 + cut * own * size + cut * (1 - cut) * (own * beyond) ** 2
 
     def _first_step(self) -> LinearPath:
         """Return the path of the steps, for outcomes in the range that centered outcomes have."""
@@ -286,8 +292,8 @@ class LevelsFit:
         noise, last = path.plan.totals_noise(LEVELS), path.plan.totals_noise(RESIDUALS)
         count = np.maximum(path.released[LEVELS][COUNTS], noise.count)[:, None]
         away = path.centers.outcomes + self.intercept
-        clips = np.minimum(_CLIPS * self.scale + _REACH * path.errors[:, None], 2.0)
-        bias = self.scale * _skewness_bias(_CLIPS, self.skewed, path.plan.limit_bias(steps))
+        clips = np.minimum(CLIPS * self.scale + _REACH * path.errors[:, None], 2.0)
+        bias = self.scale * _skewness_bias(CLIPS, self.skewed, path.plan.limit_bias(steps))
         costs = (last.total * clips / count) ** 2 + bias**2
         best, every = np.argmin(costs, axis=1), np.arange(len(away))
         # Outcomes within the bounds, minus the slopes times covariates within theirs
@@ -303,8 +309,8 @@ class LevelsFit:
 def _skewness_bias(clip: Any, skewed: bool = False, least: float = BIAS) -> Any:
     """Return the bias of the mean of residuals by a clip, both in standard deviations, that is allowed for."""
     # `least` is the bias by the least clip if the release does not show that residuals are skewed.
-    bias, decay = (_SKEWED_BIAS, _SKEWED_DECAY) if skewed else (least, _DECAY)
-    return bias * np.exp(-decay * (clip - _CLIPS[0]))
+    bias, decay = (_SKEWED_BIAS, _SKEWED_DECAY) if skewed else (least, DECAY)
+    return bias * np.exp(-decay * (clip - CLIPS[0]))
 
 
 # Estimates
@@ -441,11 +447,13 @@ class LevelsEstimate:
         fit = path.fit
         first, last = (dict(path.released[name]) for name in (LEVELS, RESIDUALS))
         found = plan.totals(RESIDUALS).ratio(last, noise)
-        weight = plan.share(RESIDUALS) / (plan.share(RESIDUALS) + plan.share(LEVELS))
-        N = weight * found.N + (1 - weight) * first[COUNTS][:, None]
-        count = math.sqrt(weight) * noise.count
-        center = noise.square_spread / noise.count**2
-        pooled = replace(noise, count=count, spread=count, square_spread=center * count**2)
+        N, count, pooled = found.N, noise.count, noise
+        if not noise.laplace:  # Laplace noise of a count is part of the noise of its sum, and far smaller.
+            squares = noise.count**2, plan.totals_noise(LEVELS).count ** 2
+            weight = squares[1] / sum(squares)
+            N = weight * N + (1 - weight) * first[COUNTS][:, None]
+            count, center = math.sqrt(weight) * count, noise.square_spread / squares[0]
+            pooled = replace(noise, count=count, spread=count, square_spread=center * count**2)
         kept = 2 * ndtr(fit.clip / fit.shape) - 1
         bias = (fit.bias * kept / fit.clip)[:, None]
         self.ratio = BiasedRatio(found.T, N, found.Q, found.T, N, pooled, bias=bias)

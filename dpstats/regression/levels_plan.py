@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
@@ -17,11 +17,12 @@ from numpy.typing import NDArray
 from dpstats.data.parameters import check_real
 from dpstats.data.schema import Categories, Column
 from dpstats.data.values import as_int64
-from dpstats.errors import refuse, show, show_names
+from dpstats.errors import InvalidParameter, attempt, refuse, show, show_names
 from dpstats.lattice.products import Sums, finest, row_bits
-from dpstats.means.ratio import GaussianTotals, Noise
+from dpstats.means.ratio import GaussianTotals, LaplaceTotals, Noise, Totals
 from dpstats.privacy.gaussian import gaussian_sigma
 from dpstats.privacy.guarantee import PrivacyGuarantee
+from dpstats.privacy.stages import Block as StageBlock
 from dpstats.privacy.stages import JointStage
 from dpstats.regression.blocks import X_BITS, Block, Coordinates, Design, Question
 from dpstats.regression.passes import Floats
@@ -35,7 +36,7 @@ from dpstats.regression.plan import (
     shares,
 )
 from dpstats.regression.rows import UNIT_BITS
-from dpstats.release.additive import Integers, JointIntegers, additive_stages
+from dpstats.release.additive import Integers, JointIntegers, additive_stages, choose_smaller
 
 if TYPE_CHECKING:
     from dpstats.regression.linear_path import LinearPath
@@ -49,7 +50,8 @@ if TYPE_CHECKING:
 
 # 1. Totals of all outcomes. They give the range of most outcomes.
 # 2. Totals of the outcomes by level, clipped to this range. They give a center for each level.
-# 3. Sums of the covariates by level. Only if levels are not randomized: they give centers of the covariates.
+# 3. Sums of the covariates by level, within their bounds and beyond. Only if levels are not randomized: they give
+#    centers of the covariates. The steps use rows beyond the bounds, so the means of clipped rows would be wrong.
 # 4. The Newton steps of a linear regression of the centered outcomes on the centered covariates.
 # 5. Totals by level of the residuals, each clipped to a multiple of its scale. Noise is in proportion to this clip.
 
@@ -57,7 +59,11 @@ OUTCOMES = "totals of the outcomes"
 LEVELS = "totals of the outcomes by level"
 COVARIATES = "sums of the covariates by level"
 RESIDUALS = "totals of the residuals by level"
-_OUTCOMES_SHARE, _COVARIATES_SHARE, _MOST_COVARIATES_SHARE = 0.02, 0.04, 0.2
+_STEPS = "steps"
+INSIDE, BEYOND = "within the bounds", "beyond the bounds"
+_BEYOND_WEIGHT = 0.5
+"""Weight of what is beyond the bounds, which is 0 in most data."""
+_OUTCOMES_SHARE, _COVARIATES_SHARE, _MOST_COVARIATES_SHARE = 0.02, 0.05, 0.2
 _LEVELS_SHARE = 0.15
 _ROUGH, _LEAST_LEVELS = 1000.0, 1 / 3
 """Rows times mu up to which centers of randomized levels need all of their fraction, and the least part of it."""
@@ -65,10 +71,14 @@ _LEAST_STEPS_SHARE, _STEPS_SHARE, _MOST_STEPS_SHARE = 0.1, 0.25, 0.42
 """Fractions of mu^2 for the steps: the least, the most to adjust levels, and the most if slopes are wanted."""
 _ENOUGH = 2.0
 """Noise of a slope, over its sampling error, at which slopes are good enough to adjust levels."""
+_PURE = (0.5, 0.6, 0.7, 0.8)
+"""Fractions of epsilon for the totals of the residuals under Laplace noise. The rest is for Gaussian noise."""
 _LONGER = 1.05
 """The steps get so much of mu^2 that a slope's error is at most this multiple of its error without levels."""
-BIAS = 0.2
-"""Bias of the mean of residuals by the least clip, in standard deviations, if residuals are not skewed."""
+CLIPS = np.linspace(1.5, 16.0, 146)
+"""Clips of residuals to choose from, in standard deviations."""
+BIAS, DECAY = 0.2, 1.0
+"""Bias of the mean of residuals by the least clip, in standard deviations, if they are not skewed, and its decay."""
 
 
 @dataclass(frozen=True)
@@ -106,23 +116,46 @@ class LevelsPlan(DesignPlan):
     def noise_only(self) -> bool:
         return self.steps is None
 
-    def share(self, name: str) -> float:
-        """Return the fraction of mu^2 of a stage of totals."""
-        return _shares(self)[name]
-
-    def totals(self, name: str) -> GaussianTotals:
+    def totals(self, name: str) -> Totals:
         """Return the totals of a stage: of all rows, or by level."""
-        return GaussianTotals(1 if name == OUTCOMES else len(self.levels), 1, UNIT_BITS)
+        kind = LaplaceTotals if self.stage(name).noise == "laplace" else GaussianTotals
+        return kind(1 if name == OUTCOMES else len(self.levels), 1, UNIT_BITS)
 
     def totals_noise(self, name: str) -> Noise:
         """Return the noise of the totals of a stage, in half-widths of its range."""
-        (stage,) = (stage for stage in self.stages if isinstance(stage, JointStage) and stage.name == name)
+        stage = self.stage(name)
+        assert isinstance(stage, JointStage)
         return self.totals(name).noise(stage)
 
     @property
     def residuals_noise(self) -> Noise:
         """The noise of the totals that the report uses, in half-widths of the clip."""
         return self.totals_noise(LEVELS if self.steps is None else RESIDUALS)
+
+    @property
+    def planned_error(self) -> float:
+        """Error of the mean of one of equally large levels, in standard deviations of normal residuals.
+
+        Without steps it is the noise of the totals. Levels that are not randomized are one standard deviation apart in
+        each covariate.
+        """
+        noise = float(self.residuals_noise.total)
+        if self.steps is None:
+            return noise
+        rows, slopes = self.n_samples / len(self.levels), self.design.center.size * (1 + self.noise_ratio**2)
+        bias = BIAS * np.exp(-DECAY * (CLIPS - CLIPS[0]))
+        of_rows = (1 + slopes / self.n_samples) / rows + slopes / self.n_samples * (not self.randomized)
+        return math.sqrt(of_rows + float(np.min((CLIPS * noise / rows) ** 2 + bias**2)))
+
+    @property
+    def has_both_laws(self) -> bool:
+        """Whether the totals of the residuals have Laplace noise, and all other stages Gaussian noise."""
+        return self.steps is not None and self.residuals_noise.laplace > 0
+
+    @property
+    def cautions(self) -> list[tuple[str, str]]:
+        words = "Laplace in the totals of the residuals, smaller there than Gaussian noise of the same guarantee"
+        return [*super().cautions, *[("Noise chosen", words)] * self.has_both_laws]
 
     @property
     def smallest_share(self) -> float:
@@ -174,56 +207,105 @@ def levels_plan(
     missing: str,
     randomized: bool,
     slopes: bool = False,
+    pure: float = 0.0,
     kind: Callable[..., SomePlan] = LevelsPlan,  # type: ignore[assignment]
     **facts: Any,
 ) -> SomePlan:
     """Return the plan of the means of declared levels of n rows, adjusted for the columns of the design.
 
     Randomized levels whose slopes noise would hide are not adjusted. Others are refused, as they would be confounded.
-    With ``slopes`` the slopes are wanted too, and not only as a means to adjust the levels.
+    With ``slopes`` the slopes are wanted too, and not only as a means to adjust the levels. A fraction ``pure`` of
+    epsilon is for Laplace noise of the totals that the report uses. If it is 1 there are no others, and delta is 0.
     """
-    share = _steps_share(design, n, epsilon, delta, slopes)  # refuses delta = 0
-    mu, guarantee = 1 / gaussian_sigma(epsilon, delta), PrivacyGuarantee(epsilon, delta)
-    d = design.center.size
-    facts |= {"levels": tuple(levels), "randomized": randomized, "missing": missing, "mu": mu, "slopes": slopes}
+    d, weighted = design.center.size, design.weight is not None
+    facts |= {"levels": tuple(levels), "randomized": randomized, "missing": missing, "slopes": slopes}
+    facts |= {"design": design}
     size = facts.pop("n_features", d)
-    own, weighted = mu * math.sqrt(share), design.weight is not None
-    # Rows of undeclared levels count nowhere, so the steps count the rows that they use, as if others were missing.
-    first = first_stages(design, "drop")
-    parts = shares("linear", n, d, own, design.intercept, first)
-
-    def describe(name: str, part: float, bits: int) -> Integers | JointIntegers:
-        found = describe_common(name, part * share, bits, n, d, own)
-        return found or describe_step("linear", design, n, name, part * share, bits)
-
-    def build(bits: int) -> SomePlan:
-        covariates = 0.0 if randomized else _covariates_share(d, slopes)
-        fractions = _fractions(share, n * mu, covariates)
-        before: list[Integers | JointIntegers]
-        before = [_totals(name, len(levels), fractions[name], weighted) for name in (OUTCOMES, LEVELS)]
-        before += [] if randomized else [_covariates(len(levels), d, fractions[COVARIATES], weighted)]
-        steps = [describe(name, part, bits) for name, part in parts]
-        last = _totals(RESIDUALS, len(levels), fractions[RESIDUALS], weighted)
-        stages = additive_stages([*before, *steps, last], epsilon, delta)
-        inner = RegressionPlan(
-            stages[len(before) : -1], guarantee, n, d, design=design, bits=bits, mu=own, missing="drop", family="linear"
-        )
-        return kind(stages, guarantee, n, size, design=design, bits=bits, steps=inner, **facts)
-
-    found = finest(build, row_bits(n))
-    assert found.steps is not None
-    if not found.steps.noise_only:
-        return found
-    if not randomized:
+    if pure < 1:
+        found: SomePlan = _adjusted_plan(n, size, epsilon, delta, pure, kind, facts)
+        assert found.steps is not None
+        if not found.steps.noise_only:
+            return found
+    if not randomized and pure < 1:
         raise refuse(
             "epsilon",
             given=epsilon,
             allowed=f"large enough to adjust n_samples = {n} rows for {d} covariates: noise hides their slopes",
             remedy="Use more rows, a larger epsilon or fewer covariates.",
         )
+    if not randomized:
+        raise refuse(
+            "delta",
+            given=delta,
+            allowed="greater than 0 without randomized groups: slopes of covariates need Gaussian noise",
+            remedy="Give delta=1e-6 for example.",
+        )
+    own = delta if pure < 1 else 0.0
+    stages = additive_stages([_totals(LEVELS, len(levels), 1.0, weighted, not own)], epsilon, own)
+    mu = 1 / gaussian_sigma(epsilon, own) if own else 0.0
+    return kind(stages, PrivacyGuarantee(epsilon, own), n, size, bits=row_bits(n), mu=mu, steps=None, **facts)
 
-    stages = additive_stages([_totals(LEVELS, len(levels), 1.0, weighted)], epsilon, delta)
-    return kind(stages, guarantee, n, size, design=design, bits=found.bits, steps=None, **facts)
+
+def _adjusted_plan(
+    n: int, size: int, epsilon: float, delta: float, pure: float, kind: Any, facts: dict[str, Any]
+) -> Any:
+    """Return the plan with Newton steps, also if noise hides the slopes."""
+    design, levels, randomized, slopes = facts["design"], len(facts["levels"]), facts["randomized"], facts["slopes"]
+    d, weighted, rest = design.center.size, design.weight is not None, epsilon - pure * epsilon
+    share = _steps_share(design, n, epsilon, delta, slopes)  # refuses delta = 0
+    mu, guarantee = 1 / gaussian_sigma(rest, delta), PrivacyGuarantee(epsilon, delta)
+    fractions = _fractions(share, n * mu, 0.0 if randomized else _covariates_share(d, slopes), pure > 0)
+    share = fractions[_STEPS]
+    own = mu * math.sqrt(share)
+    # Rows of undeclared levels count nowhere, so the steps count the rows that they use, as if others were missing.
+    parts = shares("linear", n, d, own, design.intercept, first_stages(design, "drop"))
+
+    def describe(name: str, part: float, bits: int) -> Integers | JointIntegers:
+        found = describe_common(name, part * share, bits, n, d, own)
+        return found or describe_step("linear", design, n, name, part * share, bits)
+
+    def build(bits: int) -> Any:
+        items: list[Integers | JointIntegers]
+        items = [_totals(name, levels, fractions[name], weighted) for name in (OUTCOMES, LEVELS)]
+        items += [] if randomized else [_covariates(levels, d, fractions[COVARIATES], weighted)]
+        first = len(items)
+        items += [describe(name, part, bits) for name, part in parts]
+        if pure:
+            last = _totals(RESIDUALS, levels, 1.0, weighted, True)
+            stages = additive_stages(items, rest, delta) + additive_stages([last], epsilon - rest, 0.0)
+        else:
+            last = _totals(RESIDUALS, levels, fractions[RESIDUALS], weighted)
+            stages = additive_stages([*items, last], epsilon, delta)
+        of_steps = stages[first:-1]
+        inner = RegressionPlan(
+            of_steps, guarantee, n, d, design=design, bits=bits, mu=own, missing="drop", family="linear"
+        )
+        return kind(stages, guarantee, n, size, bits=bits, mu=mu, steps=inner, **facts)
+
+    return finest(build, row_bits(n))
+
+
+def choose_law(make_plan: Callable[[float], SomePlan], delta: float, budget: Any) -> SomePlan:
+    """Return the plan with the smaller expected error: with Gaussian noise only, or with Laplace noise in the totals.
+
+    ``make_plan`` maps the fraction of epsilon for the totals of the report, under Laplace noise, to a plan.
+    """
+    if delta == 0:
+        return make_plan(1.0)
+    gaussian = make_plan(0.0)
+
+    def make_laplace() -> SomePlan:
+        if gaussian.steps is None:
+            return replace(make_plan(1.0), delta_asked=delta)
+        # Slopes are worth more than less noise: the noise of adjusted means is in proportion to the residuals.
+        plans = [attempt(partial(make_plan, pure), InvalidParameter) for pure in _PURE]
+        return min((plan for plan in plans if plan is not None and plan.steps), key=_error_of, default=gaussian)
+
+    return choose_smaller(gaussian, make_laplace, _error_of, budget)
+
+
+def _error_of(plan: LevelsPlan) -> float:
+    return plan.planned_error
 
 
 def _steps_share(design: Design, n: int, epsilon: float, delta: float, slopes: bool) -> float:
@@ -241,38 +323,34 @@ def _covariates_share(d: int, slopes: bool) -> float:
     return min(_COVARIATES_SHARE * (1 + d), _MOST_COVARIATES_SHARE) if slopes else _COVARIATES_SHARE
 
 
-def _fractions(steps: float, size: float, covariates: float) -> dict[str, float]:
-    """Return the fractions of mu^2 of the totals."""
+def _fractions(steps: float, size: float, covariates: float, laplace: bool) -> dict[str, float]:
+    """Return the fractions of mu^2 of the steps and of the totals. Totals with Laplace noise take none."""
     # Given are the fraction of the steps, rows times mu, and the fraction of the covariates, 0 for randomized levels.
     levels = _LEVELS_SHARE
     if not covariates:
         levels *= min(max(_ROUGH / size, _LEAST_LEVELS), 1.0)
-    found = {OUTCOMES: _OUTCOMES_SHARE, LEVELS: levels, COVARIATES: covariates}
-    return {**found, RESIDUALS: 1 - steps - math.fsum(found.values())}
+    found = {OUTCOMES: _OUTCOMES_SHARE, LEVELS: levels, COVARIATES: covariates, _STEPS: steps}
+    total = math.fsum(found.values())
+    return {name: part / total for name, part in found.items()} if laplace else {**found, RESIDUALS: 1 - total}
 
 
-def _shares(plan: LevelsPlan) -> dict[str, float]:
-    if plan.steps is None:
-        return {LEVELS: 1.0}
-    covariates = 0.0 if plan.randomized else _covariates_share(plan.design.center.size, plan.slopes)
-    return _fractions((plan.steps.mu / plan.mu) ** 2, plan.n_samples * plan.mu, covariates)
-
-
-def _totals(name: str, levels: int, share: float, weighted: bool) -> JointIntegers:
+def _totals(name: str, levels: int, share: float, weighted: bool, laplace: bool = False) -> JointIntegers:
     """Return the integers of a stage of totals: of all rows, or by level."""
+    assert not (weighted and laplace)
     # A weight in [0, 1] multiplies what a row adds. The distance of two rows is convex in their weights, so it is
     # largest at weights of 0 or 1. Rounding moves the three numbers of both rows by half a step each.
     count = 1 if name == OUTCOMES else levels
-    found = GaussianTotals(count, 1, UNIT_BITS).integers()
+    found = (LaplaceTotals if laplace else GaussianTotals)(count, 1, UNIT_BITS).integers()
     return replace(found, name=name, share=share, l2=found.l2 + 2.0 * weighted)
 
 
-def _covariates(levels: int, d: int, share: float, weighted: bool) -> Integers:
-    """Return the integers of the sums of covariates by level: a row has one level, and a vector in the cube."""
-    moved = math.isqrt(4 * d * 4**X_BITS) + 1
+def _covariates(levels: int, d: int, share: float, weighted: bool) -> JointIntegers:
+    """Return the integers of the sums of covariates by level: a row has one level, and two vectors in the cube."""
+    size, spacing, both = levels * d, 2.0**-X_BITS, d * (1 + _BEYOND_WEIGHT**2)
+    blocks = (StageBlock(INSIDE, size, spacing, 1.0), StageBlock(BEYOND, size, spacing, 1 / _BEYOND_WEIGHT))
     # A weight rounds each number of both rows by half a step.
-    moved += weighted * (math.isqrt(d) + 1)
-    return Integers(COVARIATES, levels * d, 2.0**-X_BITS, (2 * d << X_BITS) + weighted * d, moved, share)
+    moved = math.sqrt(4 * both) * 2.0**X_BITS + weighted * math.sqrt(both)
+    return JointIntegers(COVARIATES, blocks, math.inf, moved * (1 + 1e-12), share)
 
 
 # Queries
@@ -285,7 +363,7 @@ class OutcomeTotals(Question):
     Both are public, in half-widths of the bounds.
     """
 
-    totals: GaussianTotals
+    totals: Totals
     center: float
     half: float
 
@@ -336,7 +414,7 @@ class Centers:
             return y, block.points
         steps = np.zeros((len(self.covariates), block.points.shape[1]), dtype=np.float32)
         steps[:, :-1] = self.covariates * 2.0**X_BITS
-        # Sums of integers below 2^23 are exact.
+        # Differences of integers below 2^23 are exact.
         return y, block.points - steps[block.groups]
 
 
@@ -353,22 +431,27 @@ class Centered(Question):
 
 @dataclass(frozen=True, eq=False)
 class CovariateSums(Question):
-    """The sums of the covariates by level, each clipped to its bounds."""
+    """The sums of the covariates by level: within their bounds, and beyond these by up to a half-width."""
 
     levels: int
 
     def sum_rows(self, block: Block) -> Sums:
         assert block.groups is not None
-        inside = np.clip(block.z, -(2.0**X_BITS), 2.0**X_BITS)
-        sums = [np.bincount(block.groups, column, self.levels) for column in np.rint(block.weigh(inside)).T]
-        return {COVARIATES: as_int64(np.stack(sums, axis=1).ravel())}
+        z, one = block.z, 2.0**X_BITS
+        inside = np.clip(z, -one, one)
+        sums = {}
+        for name, values in ((INSIDE, inside), (BEYOND, np.clip(z - inside, -one, one))):
+            columns = np.rint(block.weigh(values)).T
+            own = [np.bincount(block.groups, column, self.levels) for column in columns]
+            sums[name] = as_int64(np.stack(own, axis=1).ravel())
+        return sums
 
 
 @dataclass(frozen=True, eq=False)
 class ResidualTotals(Question):
     """The totals by level of the residuals, each over the public clip of its level."""
 
-    totals: GaussianTotals
+    totals: Totals
     line: Coordinates
     middle: Floats
     clip: Floats
@@ -379,7 +462,7 @@ class ResidualTotals(Question):
         return _sum_levels(self.totals, residuals / self.clip[block.groups], block.groups, block)
 
 
-def _sum_levels(totals: GaussianTotals, z: Floats, codes: NDArray[np.int64], block: Block) -> Sums:
+def _sum_levels(totals: Totals, z: Floats, codes: NDArray[np.int64], block: Block) -> Sums:
     """Return the totals by level of numbers that are clipped to [-1, 1]. A sum of floats below 2^53 is exact."""
     steps = as_int64(np.rint(np.clip(z, -1.0, 1.0) * 2.0**totals.bits))[:, None]
     return {

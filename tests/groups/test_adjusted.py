@@ -13,7 +13,8 @@ from sklearn.base import clone
 from dpstats.cli import main
 from dpstats.errors import InvalidData, InvalidParameter
 from dpstats.groups import GroupMeans
-from dpstats.groups.comparisons import AdjustedMeansPlan, outcome_position
+from dpstats.groups.adjusted_means import AdjustedMeansPlan, outcome_position
+from dpstats.privacy import PrivacyBudget
 
 ARMS = ["control", "drug", "rare"]
 BOUNDS = {"age": (20, 80), "base": (80, 200), "y": (80, 200)}
@@ -109,6 +110,24 @@ def test_few_rows_are_not_adjusted_and_say_so() -> None:
     assert model.adjusted_difference("drug", "control").estimate.shape == (1,)
 
 
+def test_plans_take_the_smaller_noise() -> None:
+    both, pure, few = (estimator(**given).plan(n, 3) for n, given in ((6000, {}), (6000, {"delta": 0.0}), (300, {})))
+    assert both.has_both_laws and "Laplace in the totals of the residuals" in str(both)
+    assert 0.98 < both.guarantee.epsilon <= 1.0 and both.guarantee.delta == 1e-6
+    gaussian = estimator(budget=PrivacyBudget(epsilon=2.0, delta=1e-5, method="zcdp")).plan(6000, 3)
+    assert gaussian.noise_kinds == {"gaussian"} and both.planned_error < gaussian.planned_error
+    for plan in (pure, few):
+        assert plan.steps is None and plan.noise_kinds == {"laplace"} and plan.guarantee.delta == 0
+    assert few.delta_asked == 1e-6
+    # Without slopes the fit is that of the outcome alone.
+    frame = trial()
+    alone = estimator(adjust=None, columns=["y"], bounds={"y": BOUNDS["y"]}, delta=0.0).plan(6000, 1)
+    assert pure.residuals_noise.total == pytest.approx(alone.totals_noise.total)
+    model = estimator(delta=0.0).fit(frame)
+    assert "not adjusted" in str(model.summary()) and "Laplace" in str(model.summary())
+    assert "Laplace in the totals of the residuals" in str(estimator().fit(frame).summary())
+
+
 def test_missing_entries() -> None:
     frame = trial()
     frame.loc[:99, "age"] = np.nan
@@ -133,7 +152,7 @@ def test_missing_entries() -> None:
         ({"adjust": 5}, "adjust must"),
         ({"adjust": [0.5]}, "a list of 1"),
         ({"adjust": pd.Series([61.25, 20.0])}, "a Series of 2"),
-        ({"delta": 0.0}, "delta"),
+        ({"delta": 0.0, "randomized": False}, "delta"),
         ({"neighbors": "add_or_remove"}, "neighbors"),
         ({"groups": "discover"}, "groups"),
         ({"randomized": "yes"}, "randomized"),

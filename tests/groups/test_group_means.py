@@ -6,12 +6,15 @@ import numpy as np
 import pandas as pd
 import polars as pl
 import pytest
+from scipy.special import ndtri
 from sklearn.base import clone
 from sklearn.utils.estimator_checks import check_estimator
 
 from dpstats.errors import BudgetExceeded, InvalidData, InvalidParameter
 from dpstats.groups import GroupMeans
+from dpstats.means.ratio import TOTALS, Tukey, difference_score, group_sums
 from dpstats.privacy import PrivacyBudget, gaussian_sigma
+from dpstats.release.session import Session
 
 GROUPS = ["free", "half", "full"]
 
@@ -270,6 +273,27 @@ def test_pairs_of_all_columns_hold_together_where_that_is_asked_for() -> None:
     np.testing.assert_allclose(asked.pvalue, np.minimum(1, 5 * default.pvalue))
     for test, interval in ((default, by_column), (asked, whole)):
         np.testing.assert_array_equal(test.confidence_interval().low, interval.low)
+
+
+def test_all_pairs_of_skewed_columns_are_covered_together() -> None:
+    rng, runs, scales = np.random.default_rng(2), 200, np.array([1.0, 1.2, 1.4, 1.6])
+    pool = rng.lognormal(size=(100_000, 5))
+    plan = GroupMeans(groups=[0, 1, 2, 3], bounds=(0, 25), epsilon=3.0).plan(2000, 5)
+    means = np.array([np.clip(scale * pool, 0, 25).mean(axis=0) for scale in scales])
+    sums = []
+    for _ in range(runs):
+        codes = rng.choice(4, 2000, p=[0.5, 0.3, 0.15, 0.05])
+        X = pool[rng.integers(len(pool), size=2000)] * scales[codes, None]
+        sums.append(group_sums(X, codes, plan.lattice, plan.totals))
+    with Session.simulated(plan, rng, runs) as session:
+        released = session.add(TOTALS, {name: np.stack([each[name] for each in sums]) for name in sums[0]})
+    ratio, (first, second) = plan.totals.ratio(dict(released), plan.totals_noise), np.triu_indices(4, 1)
+    truth = np.broadcast_to((means[first] - means[second]) / plan.half, (runs, 6, 5))
+    scores = np.abs(difference_score(ratio[:, first], ratio[:, second], truth))
+    covered = {level: (scores < -ndtri((1 - Tukey(4).each(level, 6)) / 2)) for level in (0.95, 0.99)}
+    # At 0.95 the fraction is below 0.91 with probability 0.008. Intervals of each column cover less often together.
+    assert covered[0.99].all(axis=(1, 2)).mean() > 0.91 > covered[0.95].all(axis=(1, 2)).mean()
+    assert (covered[0.95].all(axis=1).mean(axis=0) > 0.91).all()
 
 
 def test_a_standard_deviation_that_noise_hides_is_no_number() -> None:

@@ -220,7 +220,6 @@ def test_a_weighted_row_moves_totals_by_at_most_the_sensitivity() -> None:
     plan, rng = model.plan(2000, 2), np.random.default_rng(0)
     (totals,) = (stage for stage in plan.stages if stage.name == LEVELS)
     (sums,) = (stage for stage in plan.stages if stage.name == COVARIATES)
-    scales = {block.name: block.unit_steps for block in totals.blocks}
     outcome, covariates = OutcomeTotals(plan.totals(LEVELS), 0.0, 1.0), CovariateSums(3)
 
     def ask(y: float, x: Any, weight: float, label: int) -> tuple[Any, Any]:
@@ -228,22 +227,23 @@ def test_a_weighted_row_moves_totals_by_at_most_the_sensitivity() -> None:
         no = np.zeros(1, dtype=bool)
         code = np.array([label])
         block = Block(points, np.array([y]), no, no, weight=np.array([weight]), groups=code)
-        found = outcome.sum_rows(block)
-        return (
-            np.concatenate([found[name] / scale for name, scale in scales.items()]),
-            covariates.sum_rows(block)[COVARIATES],
-        )
+
+        def answer(question: Any, stage: Any) -> Any:
+            found = question.sum_rows(block)
+            return np.concatenate([found[each.name] / each.unit_steps for each in stage.blocks])
+
+        return answer(outcome, totals), answer(covariates, sums)
 
     ends = (-1.0, 0.0, 1.0)
     grid = [
         ask(y, (x, -x), weight, label)
         for y in (*ends, rng.uniform(-1, 1))
-        for x in (-1.0, rng.uniform(-1, 1), 1.0)
+        for x in (-2.0, -1.0, rng.uniform(-2, 2), 2.0)
         for weight in (0.0, 1.0, rng.uniform(), rng.uniform())
         for label in (0, 1)
     ]
     moved = [max(np.linalg.norm(a[i] - b[i]) for a in grid for b in grid) for i in (0, 1)]
-    most = totals.sensitivity, sums.sensitivity_steps
+    most = totals.sensitivity, sums.sensitivity
     assert all(0.98 * bound < found <= bound for found, bound in zip(moved, most, strict=True))
 
 

@@ -11,11 +11,12 @@ from scipy.special import ndtr
 
 from dpstats.data.rows import Table
 from dpstats.errors import InvalidParameter
+from dpstats.means.ratio import DifferenceErrors
 from dpstats.privacy import JointStage
 from dpstats.regression import engine
 from dpstats.regression.blocks import Design
-from dpstats.regression.levels import LevelMeans, LevelsEstimate, clipped_mean, invert_clipped_mean
-from dpstats.regression.levels_plan import COVARIATES, LEVELS, OUTCOMES, RESIDUALS, LevelsPlan, levels_plan
+from dpstats.regression.levels import LevelMeans, LevelsEstimate, LevelsPath, clipped_mean, invert_clipped_mean
+from dpstats.regression.levels_plan import BEYOND, COVARIATES, LEVELS, OUTCOMES, RESIDUALS, LevelsPlan, levels_plan
 from dpstats.release.session import Session
 
 LABELS = ("a", "b", "c")
@@ -43,17 +44,19 @@ def fit(plan: LevelsPlan, table: Table, seed: int = 0) -> LevelsEstimate:
 
 
 def test_the_stages_of_a_plan_take_all_of_mu() -> None:
-    for options in ({}, {"randomized": False}, {"randomized": False, "slopes": True}):
+    for options in ({}, {"randomized": False}, {"randomized": False, "slopes": True}, {"pure": 0.6}):
         plan = plan_of(20_000, **options)
         assert plan.steps is not None
         names = [stage.name for stage in plan.stages]
         assert names[:2] == [OUTCOMES, LEVELS] and names[-1] == RESIDUALS
         assert (COVARIATES in names) != plan.randomized
-        others = [name for name in (OUTCOMES, LEVELS, COVARIATES, RESIDUALS) if name in names]
-        total = math.fsum(plan.share(name) for name in others) + (plan.steps.mu / plan.mu) ** 2
-        assert total == pytest.approx(1.0)
-        assert tuple(plan.steps.stages) == tuple(stage for stage in plan.stages if stage.name not in others)
+        others = [stage for stage in plan.stages if stage.name in (OUTCOMES, LEVELS, COVARIATES, RESIDUALS)]
+        gaussian = [stage for stage in others if stage.noise == "gaussian"]
+        total = sum((stage.event.mu / plan.mu) ** 2 for stage in gaussian) + (plan.steps.mu / plan.mu) ** 2
+        assert total == pytest.approx(1.0, abs=1e-6)
+        assert tuple(plan.steps.stages) == tuple(stage for stage in plan.stages if stage not in others)
         assert plan.guarantee.epsilon <= 3.0
+        assert plan.has_both_laws == ("pure" in options)
 
 
 def test_slopes_that_are_wanted_get_more() -> None:
@@ -200,3 +203,43 @@ def test_a_range_as_wide_as_the_bounds_is_in_their_middle() -> None:
     assert isinstance(found.population, LevelMeans) and isinstance(found.means, LevelMeans)
     assert (found.population.ratio.bias >= found.means.ratio.bias + 0.5 * found.path.mean_error).all()
     assert (low[:2] < -0.6).all() and (high[:2] > -0.6).all() and (high - low)[:2].max() < 0.12
+
+
+def cut_rows(seed: int, n: int = 9000) -> Table:
+    """Return rows whose second covariate is skewed and lies beyond its bounds, most of all in the last level."""
+    rng = np.random.default_rng(seed)
+    k = rng.choice(3, n, p=(0.5, 0.35, 0.15))
+    z, x = rng.normal(size=n), rng.exponential(0.6, size=n) + np.array([2.0, 2.6, 4.2])[k]
+    y = 2.0 * z + np.array([0.0, 0.5, -0.5])[k] + rng.normal(scale=0.4, size=n)
+    return Table(np.column_stack([z, x]), y=y, groups=k.astype(np.int64))
+
+
+@pytest.mark.parametrize("beyond", [True, False])
+def test_bounds_that_cut_a_covariate_leave_errors_right(beyond: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    if not beyond:
+        take = LevelsPath._take_covariates
+
+        def take_inside(path: LevelsPath, released: Any) -> None:
+            take(path, {**released, BEYOND: 0.0 * released[BEYOND]})
+
+        monkeypatch.setattr(LevelsPath, "_take_covariates", take_inside)
+    plan, scores = plan_of(9000, epsilon=2.0, randomized=False), []
+    for seed in range(30):
+        found = fit(plan, cut_rows(seed), seed)
+        errors = DifferenceErrors(*found.compare(np.array([0, 1]), np.array([2, 2])), 8.0)
+        scores.append((errors.start[:, 0] - [0.5, 1.0]) / errors.standard_error[:, 0])
+    # Of 30 normal scores of variance 1, the mean square exceeds 1.9 with probability 0.002.
+    size = np.square(scores).mean(axis=0).max()
+    assert (size < 1.9) == beyond, size
+
+
+@pytest.mark.parametrize("pure", [0.0, 0.6, 1.0])
+def test_errors_of_differences_are_right_under_either_law(pure: float) -> None:
+    plan, scores = plan_of(3000, epsilon=3.0, pure=pure), []
+    for seed in range(40):
+        found = fit(plan, rows_of(3000, seed), seed)
+        errors = DifferenceErrors(*found.compare(np.array([1, 2]), np.array([0, 0])), 8.0)
+        scores.append((errors.start[:, 0] - [1.0, -2.0]) / errors.standard_error[:, 0])
+    # Of 40 normal scores of variance 1, the mean square exceeds 1.7 with probability 0.004.
+    size = np.square(scores).mean(axis=0)
+    assert (size > 0.3).all() and (size < 1.7).all(), size

@@ -30,6 +30,7 @@ OPTIONS = {
     "delta": 1e-2,
 }
 TIGHT = OPTIONS | {"epsilon": 1.0}
+PURE = OPTIONS | {"delta": 0.0}
 FACTORS = {
     "factors": {"arm": [0, 1, 2]},
     "x_bounds": (-1.0, 1.0),
@@ -68,6 +69,16 @@ class LittleNoise(Adjusted):
         return less_noise(super().plan(n_samples, n_features))
 
 
+class ResidualsMoveOnce(Adjusted):
+    """Planted bug: the Laplace noise of the residuals' totals is for a row that is added, and not for one replaced."""
+
+    def plan(self, n_samples: int | None, n_features: int) -> Any:
+        plan = super().plan(n_samples, n_features)
+        last = plan.stages[-1]
+        assert last.noise == "laplace"
+        return replace(plan, stages=(*plan.stages[:-1], replace(last, scale=last.scale / 2)))
+
+
 class ClipFromTheResiduals(Adjusted):
     """Planted bug: residuals of a level are clipped at the largest of them."""
 
@@ -104,7 +115,7 @@ def table(estimator: Any, data: Dataset) -> Table:
 
 def questions(estimator: Any) -> tuple[Any, list[Question]]:
     """Return a plan, and what its stages ask of the rows on one way that noise could lead to."""
-    rng = np.random.default_rng(3)
+    rng = np.random.default_rng(4 if isinstance(estimator, Factors) else 3)
     X, k = rng.uniform(-0.8, 0.8, (ROWS, 2)), rng.integers(0, 3, ROWS)
     y = X @ [0.3, -0.2] + np.array([-0.1, 0.0, 0.2])[k] + rng.normal(scale=0.05, size=ROWS)
     plan, asked = estimator.plan(ROWS, 2 if isinstance(estimator, Factors) else 3), []
@@ -123,7 +134,11 @@ def questions(estimator: Any) -> tuple[Any, list[Question]]:
 def pairs_of(question: Question, design: Any) -> Iterator[tuple[np.ndarray, np.ndarray]]:
     """Yield pairs of rows (x, y, label) that a stage can tell apart best; and any others."""
     for y, z in ((1.0, -1.0), (1.0, 0.0), (0.3, -7.0)):
-        for x, w in ((np.ones(2), -np.ones(2)), (np.array([1.0, -1.0]), np.zeros(2))):
+        for x, w in (
+            (np.ones(2), -np.ones(2)),
+            (np.full(2, 2.5), -np.full(2, 2.0)),
+            (np.array([1.0, -1.0]), np.zeros(2)),
+        ):
             for label, other in ((0.0, 0.0), (0.0, 1.0), (2.0, NOBODY)):
                 yield np.array([*x, y, label]), np.array([*w, z, other])
     if not isinstance(question, Centered):
@@ -275,6 +290,10 @@ def entries() -> Iterator[Entry]:
     ):
         draw = on_one_way(kind(**TIGHT), both)
         bugs.append(PlantedBug(name, draw, *both, TIGHT["epsilon"], TIGHT["delta"], 20_000))
+    draw = on_one_way(ResidualsMoveOnce(**OPTIONS), pair)
+    bugs.append(PlantedBug("residuals move once", draw, *pair, OPTIONS["epsilon"], OPTIONS["delta"], 20_000))
     yield _entry("adjusted means of randomized groups", Adjusted(**OPTIONS), 0.3, tuple(bugs))
+    yield _entry("adjusted means with Gaussian noise only", Adjusted(**TIGHT), 0.2, ())
+    yield _entry("means of groups without slopes, Laplace", Adjusted(**PURE), 0.3, ())
     yield _entry("adjusted means of other groups", Adjusted(**OPTIONS, randomized=False), 0.3, ())
     yield _entry("linear regression with a factor and weights", Factors(**FACTORS), 0.3, ())
