@@ -18,7 +18,8 @@ from scipy.special import chdtrc
 from dpstats.data.rows import Rows, Sums, Table
 from dpstats.errors import refuse, show_names
 from dpstats.lattice import check_finite
-from dpstats.means.ratio import DifferenceErrors, RatioErrors, Region
+from dpstats.means.moments import Region
+from dpstats.means.ratio import DifferenceErrors, RatioErrors
 from dpstats.privacy.guarantee import Neighbors
 from dpstats.regression import engine
 from dpstats.regression.blocks import Design, DesignRows

@@ -11,9 +11,8 @@ import numpy as np
 
 from dpstats.data.parameters import check_choice, check_simulations
 from dpstats.errors import attempt, refuse, show, show_names
-from dpstats.inference.error_distributions import ScoreErrors, SeveralScores
+from dpstats.inference.error_distributions import HOLM, ScoreErrors, SeveralScores
 from dpstats.inference.estimates import Estimates
-from dpstats.inference.multiple_testing import HOLM
 from dpstats.inference.noisy_counts import CountNoise
 from dpstats.privacy.guarantee import PrivacyGuarantee
 from dpstats.tables.equations import (

@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
-from dpstats.data.undeclared import LEFT_OUT
 
 from dpstats.cli import main
+from dpstats.data.rows import LEFT_OUT
 from dpstats.privacy import PrivacyBudget
 from dpstats.regression import PrivateGammaRegression, PrivateLinearRegression, PrivateLogisticRegression
 from tests.cli.commands import failed, json_of

@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
-from dpstats.privacy.left_behind import LeftBehind
 from sklearn.base import clone
 from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.preprocessing import FunctionTransformer
@@ -18,6 +17,7 @@ from dpstats.conformal import PrivateConformalRegressor
 from dpstats.covariance import PrivateCovariance
 from dpstats.groups import GroupMeans
 from dpstats.privacy import Neighbors, PrivacyBudget
+from dpstats.privacy.ledger import LeftBehind
 from dpstats.quantiles import PrivateMedian
 from dpstats.regression import PrivateLinearRegression, PrivateLogisticRegression
 
