@@ -220,7 +220,8 @@ class JointTest(HypothesisTest):
 
     def summary(self) -> Summary:
         """Return a table. It prints as text, and shows as HTML in a notebook."""
-        row = (f"{self.statistic:.3f}", f"{self.df_num}", f"{self.df_denom}", f"{self.pvalue:.4g}")
+        statistic, pvalue = print_test(self.statistic, self.pvalue)
+        row = (statistic, f"{self.df_num}", f"{self.df_denom}", pvalue)
         return Summary(
             "Private test of several coefficients",
             [("Null hypothesis", self.null)],
@@ -285,9 +286,14 @@ class TermTests(HypothesisTest):
             "Private tests of terms",
             [("Null hypothesis", "all coefficients of the term are 0"), ("df of residuals", f"{self.df_denom:,}")],
             ["", "F", "P>F", "df constraint"],
-            [(name, f"{f:.3f}", f"{p:.4g}", str(df)) for name, f, p, df in numbers],
+            [(name, *print_test(f, p), str(df)) for name, f, p, df in numbers],
             [FREE, *self.remarks, *[SIMULATED] * self.simulated],
         )
+
+
+def print_test(statistic: float, pvalue: float) -> tuple[str, str]:
+    """Return a statistic and its p-value as text: dashes if noise hides what is tested."""
+    return (UNKNOWN, UNKNOWN) if np.isnan(statistic) else (f"{statistic:.3f}", f"{pvalue:.4g}")
 
 
 @dataclass(frozen=True, slots=True)

@@ -47,6 +47,7 @@ SomePlan = TypeVar("SomePlan", bound=DesignPlan)
 INTERCEPT = "Intercept"
 _MANY_OBSERVED = 15.0
 """Standard deviations of its noise from which the number of observed rows is large enough for intervals to hold."""
+NOT_TESTED = "A dash: not tested, because noise hides the variation of a column."
 _SOME_OBSERVED = 2.5
 """The same from which noise does not explain all of them. A fit uses the number of two standard deviations at least."""
 MANY_OUTSIDE = 0.02
@@ -149,6 +150,16 @@ class Regression(HasEstimates, PrivateEstimator[SomePlan], ABC):
     def _hidden(self) -> NDArray[np.bool_]:
         """Which parameters noise hides, intercept first."""
         return ~self._identified
+
+    @property
+    def _between_levels(self) -> NDArray[np.bool_]:
+        """Which parameters compare means of levels, intercept first. The range of the outcome limits them."""
+        return np.zeros(self.params_.size, dtype=np.bool_)
+
+    @property
+    def _boundless(self) -> NDArray[np.bool_]:
+        """Which parameters have no limits: a column that varies less than the noise shows may have any slope."""
+        return self._hidden & ~self._between_levels
 
     # Reading rows
 
@@ -286,12 +297,14 @@ class Regression(HasEstimates, PrivateEstimator[SomePlan], ABC):
         self, estimates: Floats, errors: Floats, names: Sequence[str], weights: Floats | None = None
     ) -> Estimates:
         """Return estimates, errors and names as `Estimates` with the error distribution of this estimator."""
+        boundless = np.isnan(estimates) if weights is None else weights[:, self._boundless].any(axis=1)
+        known = np.where(boundless, 0.0, estimates), np.where(boundless, np.inf, errors)
         return Estimates(
-            estimates,
-            errors,
+            np.where(boundless, np.nan, estimates),
+            np.where(boundless, np.nan, errors),
             tuple(names),
             self._estimand,
-            self._build_errors(estimates, errors, weights),
+            self._build_errors(*known, weights),
             header="coef",
             together=BONFERRONI,
             simulated=self.privacy_.simulated,
@@ -311,12 +324,14 @@ class Regression(HasEstimates, PrivateEstimator[SomePlan], ABC):
     def summary(self, confidence_level: float | None = None) -> Summary:
         """Return a table of coefficients in the layout of statsmodels, with a privacy block and the assumptions."""
         table = self._table_of(confidence_level)
+        found = self._all_estimates()
         if self._ratio:
-            ratios = exponentiate(self.params_)
+            ratios = exponentiate(found.estimate)
             with np.errstate(over="ignore"):
-                table[self._ratio] = print_rounded(ratios, ratios * self._errors())
-        shares = [*[self.intercept_privacy_share_] * self._first, *self.privacy_share_]
-        table["privacy"] = [f"{100 * share:.0f}%" for share in shares]
+                table[self._ratio] = print_rounded(ratios, ratios * found.error)
+        shares = np.append([self.intercept_privacy_share_] * self._first, self.privacy_share_)
+        shares[self._boundless] = np.nan
+        table["privacy"] = ["" if np.isnan(share) else f"{100 * share:.0f}%" for share in shares]
         return Summary(
             self._title,
             [*self._facts(), *self._method_facts()],
@@ -411,6 +426,9 @@ class Regression(HasEstimates, PrivateEstimator[SomePlan], ABC):
         statistic = float(off @ np.linalg.lstsq(cov, off, rcond=None)[0]) / q
         pvalue = self._law.joint_tail(statistic, q, left)
         simulated, remarks = self.privacy_.simulated, self._law.remarks
+        if hypotheses.matrix[:, self._boundless].any():
+            statistic = pvalue = np.nan
+            remarks = (NOT_TESTED,)
         return JointTest(statistic, pvalue, q, left, hypotheses.names, simulated=simulated, remarks=remarks)
 
     def wald_test(self, hypotheses: Any) -> JointTest:
@@ -446,7 +464,7 @@ class Regression(HasEstimates, PrivateEstimator[SomePlan], ABC):
             self._degrees,
             tuple(term for term, _ in terms),
             simulated=self.privacy_.simulated,
-            remarks=self._law.remarks,
+            remarks=(*self._law.remarks, *[NOT_TESTED] * bool(self._boundless.any())),
         )
 
     # Names that statsmodels uses
@@ -464,14 +482,15 @@ class Regression(HasEstimates, PrivateEstimator[SomePlan], ABC):
 
     @property
     def params(self) -> Any:
-        """All parameters, the intercept first. A Series if the columns have names."""
+        """All parameters, the intercept first: NaN for a slope without limits. A Series if the columns have names."""
         check_is_fitted(self)
-        return self._label_values(self.params_)
+        hidden = self._boundless if hasattr(self, "identified_") else False
+        return self._label_values(np.where(hidden, np.nan, self.params_))
 
     @property
     def bse(self) -> Any:
         """Standard errors of `params`. They include sampling error and privacy noise."""
-        return self._label_values(self._errors())
+        return self._label_values(self._all_estimates().error)
 
     @property
     def tvalues(self) -> Any:
@@ -643,7 +662,8 @@ class Regression(HasEstimates, PrivateEstimator[SomePlan], ABC):
                 f"Bounds were chosen from the rows: {', and '.join(effects)}. Coefficients of unclipped rows are not "
                 f"covered. Up to {located.plan.unnoticed:,.0f} rows beyond a bound would not be noticed."
             )
-        unknown = [name for name, hidden in zip(self._names(), self._hidden, strict=True) if hidden]
+        names = np.array(self._names(), dtype=object)
+        slopes, levels = list(names[self._boundless]), list(names[self._hidden & self._between_levels])
         if self.plan_.is_lost(getattr(self, "_counted", self.plan_.n_samples)):
             notes.append("Noise only: at this n and epsilon, coverage may be below the nominal level (see the plan).")
         elif hasattr(self, "total_weight_") and self.total_weight_ < _MANY_OBSERVED * self.total_weight_noise_std_:
@@ -656,11 +676,17 @@ class Regression(HasEstimates, PrivateEstimator[SomePlan], ABC):
                 f"Few of {self.plan_.n_samples:,} rows are observed at this epsilon. Intervals may cover less often "
                 "than stated. Use a larger epsilon or fewer columns."
             )
-        if unknown:
+        remedy = "Use more rows, a larger epsilon, fewer columns or tighter bounds."
+        if slopes:
             notes.append(
-                f"Not identified at this n and epsilon: {list_some(unknown)}. Noise hides the variation of these "
-                "columns, so their intervals reflect only the range of the outcome. Use more rows, a larger epsilon, "
-                "fewer columns or tighter bounds."
+                f"Not identified at this n and epsilon: {list_some(slopes)}. Noise hides the variation of these "
+                "columns, so their coefficients can have any value, and the others are not adjusted for them. "
+                f"{remedy}"
+            )
+        if levels:
+            notes.append(
+                f"Not identified at this n and epsilon: {list_some(levels)}. Noise hides which rows have these levels, "
+                f"so intervals reflect only the range of the outcome. {remedy}"
             )
         if hasattr(self, "clipped_share_") and self.clipped_share_ - 2 * self.clipped_share_std_ > MANY_OUTSIDE:
             notes.append(

@@ -695,7 +695,7 @@ class LevelErrors(ScaledErrors):
     def _concerned(self) -> NDArray[np.bool_]:
         """Select the combinations of the constant and of columns with levels. Others have the usual limits."""
         places = [*range(self.first), *(self.first + each.place for each in self.levels)]
-        return np.asarray((self.weights[:, places] != 0).any(axis=1))
+        return np.asarray((self.weights[:, places] != 0).any(axis=1) & np.isfinite(self.error))
 
     @cached_property
     def _scales(self) -> tuple[Floats, Floats]:

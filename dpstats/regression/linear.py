@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Self
 
 import numpy as np
+from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
 from dpstats.data.parameters import check_choice, check_privacy_parameters
@@ -501,6 +502,13 @@ class PrivateLinearRegression(LeastSquares[RegressionPlan]):
         return found
 
     # Factors
+
+    @property
+    def _between_levels(self) -> NDArray[np.bool_]:
+        found, coding = super()._between_levels, self._fitted_coding
+        if coding is not None:
+            found[1 + coding.find_places(self.plan_.design.center.size)[1]] = True
+        return found
 
     @property
     def _fitted_coding(self) -> Coding | None:

@@ -38,7 +38,7 @@ def test_columns_in_another_order_are_the_same_release(kind: Any, options: Any, 
 def test_other_labels_are_refused_before_a_charge(kind: Any, options: Any) -> None:
     budget = PrivacyBudget(10.0, 1e-3)
     model = kind(x_bounds={"a": (0, 1), "b": (-50, 50), "z": (0, 1)}, budget=budget, **options)
-    with pytest.raises(InvalidParameter, match=r"^x_bounds must have the columns of X as its labels"):
+    with pytest.raises(InvalidParameter, match=r"^x_bounds must have the columns of X as labels"):
         model.fit(ROWS, Y)
     with pytest.raises(InvalidParameter, match="x_bounds must have no labels"):
         model.fit(ROWS.to_numpy(), Y)
