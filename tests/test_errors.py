@@ -8,7 +8,11 @@ import pytest
 
 from dpstats import errors
 
-OURS = [kind for _, kind in inspect.getmembers(errors, inspect.isclass) if kind.__module__ == errors.__name__ and issubclass(kind, Exception)]
+OURS = [
+    kind
+    for _, kind in inspect.getmembers(errors, inspect.isclass)
+    if kind.__module__ == errors.__name__ and issubclass(kind, Exception)
+]
 
 
 @pytest.mark.parametrize("kind", OURS, ids=lambda kind: kind.__name__)

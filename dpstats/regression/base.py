@@ -680,7 +680,7 @@ class Regression(HasEstimates, PrivateEstimator[SomePlan], ABC):
         if slopes:
             notes.append(
                 f"Not identified at this n and epsilon: {list_some(slopes)}. Noise hides the variation of these "
-                "columns, so their coefficients can have any value, and the others are not adjusted for them. "
+                "columns, so their coefficients can have any value, and the others are not fully adjusted for them. "
                 f"{remedy}"
             )
         if levels:

@@ -191,9 +191,10 @@ class PrivateLinearRegression(LeastSquares[RegressionPlan]):
     params_, params_cov_ : ndarrays of shape (p,), (p, p)
         The same with the intercept first.
     identified_ : ndarray of bool, shape (n_features,)
-        Whether each coefficient is identified. For the others, noise hides the variation of the columns, and their
-        intervals reflect only the range of the outcome. A level of a factor is identified if its released count and
-        the count of the first level are at least five times their noise.
+        Whether each coefficient is identified. For the others, noise hides the variation of the columns: they have no
+        estimate and no limits, ``coef_`` is near 0 for predictions, and the identified ones are not fully adjusted for
+        them. A level of a factor is identified if its released count and the count of the first level are at least
+        five times their noise. The interval of another level reflects the range of the outcome.
     intercept_identified_ : bool
         Whether the intercept is. Only with few rows.
     levels_ : dict

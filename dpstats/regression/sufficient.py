@@ -161,7 +161,7 @@ class SufficientStatisticsRegression(LeastSquares[MomentsPlan]):
         The same with the intercept first.
     identified_ : ndarray of bool, shape (n_features,)
         Whether each coefficient is identified: at least nine tenths of its divisor were released, and the remainder is
-        a ridge that the noise requires. For the others, intervals reflect only the range of the outcome.
+        a ridge that the noise requires. The others have no estimate and no limits.
     intercept_identified_ : bool
     privacy_share_ : ndarray of shape (n_features,)
         Fraction of the squared standard error that is due to privacy.
