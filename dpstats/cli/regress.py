@@ -319,7 +319,6 @@ class RegressCommand(ReleaseCommand):
         return made
 
     def report(self, model: Any, options: argparse.Namespace) -> tuple[list[Any], dict[str, Any]]:
-        together = model.f_test()
         facts = {
             "noise": model.plan_.stages[0].noise,
             "formula": options.formula,
@@ -333,8 +332,8 @@ class RegressCommand(ReleaseCommand):
         if hasattr(model, "levels_"):
             facts["levels"] = [{"level": level, **found} for level, found in model.levels_.items()]
         facts["terms"] = model.wald_test_terms().to_dict()["rows"]
-        names = ("statistic", "pvalue", "df_num", "df_denom")
-        facts["f_test"] = {name: getattr(together, name) for name in names}
+        (found,) = model.f_test().to_dict()["rows"]
+        facts["f_test"] = {name: found[name] for name in ("statistic", "pvalue", "df_num", "df_denom")}
         return [model.summary(options.confidence)], facts
 
     def _params(self, model: Any, confidence: float) -> list[dict[str, Any]]:
