@@ -114,7 +114,7 @@ class Curves:
 
     def at(self, k: Any) -> Curves:
         """Return the curves at one point of the grid, or at several."""
-        return Curves(*(getattr(self, name)[k] for name in self.__slots__))
+        return Curves(*[getattr(self, name)[k] for name in self.__slots__])
 
     def rescaled(self, slope: Any) -> Curves:
         """Return the curves of a stage that divides by another slope than these radii have."""

@@ -70,7 +70,7 @@ def test_predictions_go_by_names_too() -> None:
 )
 def test_other_labels_are_refused_before_a_charge(options, name) -> None:
     budget = PrivacyBudget(10.0)
-    with pytest.raises(InvalidParameter, match=f"^{name} must have the columns of X as its labels") as caught:
+    with pytest.raises(InvalidParameter, match=f"^{name} must have the columns of X as labels") as caught:
         RowDistanceTest(**options, budget=budget, **FAST).fit(ROWS)
     assert budget.spent.epsilon == 0
     assert str(ROWS.iloc[0, 0])[:6] not in str(caught.value)

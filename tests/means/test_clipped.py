@@ -439,7 +439,7 @@ def test_bounds_are_a_center_and_a_clip() -> None:
         np.testing.assert_allclose(found.mean_, expected.mean_, atol=1e-8, err_msg=name)
     one = ClippedMean(bounds=(-1, 3), random_state=0).fit(X)
     np.testing.assert_array_equal(one.mean_, ClippedMean(clip=2.0, center=1.0, random_state=0).fit(X).mean_)
-    with pytest.raises(InvalidParameter, match="bounds must have the columns of X as its labels"):
+    with pytest.raises(InvalidParameter, match="bounds must have the columns of X as labels"):
         ClippedMean(bounds={"a": (0, 1), "b": (0, 1), "x": (0, 1)}).fit(frame)
 
 

@@ -58,7 +58,7 @@ def test_other_labels_are_refused_before_a_charge(kind, labelled, options) -> No
         budget = PrivacyBudget(10.0, 1e-3)
         renamed = value.rename(index={"b": "z"}, columns={"b": "z"}) if value.ndim == 2 else value.rename({"b": "z"})
         given = {**labelled, **options, name: renamed}
-        with pytest.raises(InvalidParameter, match=f"^{name} must have the columns of X as its labels"):
+        with pytest.raises(InvalidParameter, match=f"^{name} must have the columns of X as labels"):
             kind(**given, budget=budget).fit(ROWS)
         assert budget.spent.epsilon == 0
 

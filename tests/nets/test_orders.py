@@ -23,6 +23,8 @@ EXCUSED = {
 """One column; or no proof of privacy for so large an epsilon."""
 ROOM = {"quantiles of groups": 0.03, "adaptive, variance": 3e-3}
 """Quantiles are drawn between two rows, and blocks are noisy means."""
+ROUGHLY = {"gamma": 0.01}
+"""Relative differences, if not 0.005: the clip of residuals is chosen from a grid, by released tails."""
 SKIPPED = ("stage_means_", "groups_", "pairs", "anova.pvalue", "clip_width_")
 """Means of the first stages, labels of groups, pairs whose sign may change, and simulated p-values."""
 
@@ -54,4 +56,4 @@ def test_numbers_follow_their_columns_and_groups(name: str) -> None:
                 a, b = np.sort(a), np.sort(b)
             if place == "support_":
                 a = np.sort([COLUMNS.index(int(j)) for j in one[place]])
-            assert np.allclose(a, b, rtol=5e-3, atol=room, equal_nan=True), (place, a, b)
+            assert np.allclose(a, b, rtol=ROUGHLY.get(name, 5e-3), atol=room, equal_nan=True), (place, a, b)

@@ -103,7 +103,7 @@ STANDING = (
     "–: hidden by the noise",
     "Numbers beyond the bounds of their column",
     "Equal values are put",
-    "The p-value is the largest over all group sizes",
+    "The p-value is the largest over all sizes",
     "No standard deviation is shown",  # it says nothing about means, tests and differences
 )
 """Notes that do not say that something is off: most fits of a class have them."""
