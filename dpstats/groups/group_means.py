@@ -128,10 +128,11 @@ class GroupMeans(RatioEstimator[GroupMeansPlan]):
     delta : float, default=1e-6
         Privacy parameter, in [0, 1). Zero adds Laplace noise (pure privacy), which grows with the number of columns.
         A positive value allows Gaussian noise, which grows with its square root. The smaller noise is added. If
-        it is Laplace noise, as for up to four columns at epsilon = 1, the guarantee has delta = 0. Groups that are
-        discovered need a positive delta under either noise. Slopes of covariates need Gaussian noise. So with
-        ``adjust`` and delta = 0 randomized groups are not adjusted, and others are refused. A budget with
+        it is Laplace noise, as for up to four columns at epsilon = 1, the guarantee has delta = 0. A budget with
         ``method="gdp"`` or "zcdp" has Gaussian noise.
+
+        Discovered groups need a positive delta, and so do slopes of covariates. With ``adjust`` and delta = 0,
+        randomized groups are not adjusted, and others are refused.
     random_state : None, int or numpy.random.Generator, default=None
         None draws exact noise. Any other value simulates noise: the result is then not private.
     budget : PrivacyBudget, optional
