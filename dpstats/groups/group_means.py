@@ -108,8 +108,9 @@ class GroupMeans(RatioEstimator[GroupMeansPlan]):
         cannot, as for an age.
     adjust : sequence of column names or positions, optional
         Covariates that the comparisons are adjusted for: all columns but one, the outcome. ``bounds`` has the bounds of
-        all of them. Comparisons are then shorter, if the covariates explain much of the outcome. If noise would hide
-        their slopes, which the plan says, the fit is the fit without covariates.
+        all of them. Intervals of comparisons are then shorter if the covariates explain much of the outcome, but can be
+        longer for groups of few rows. If noise would hide the slopes, which the plan says, the fit is the fit without
+        covariates.
     randomized : bool, default=True
         Whether the groups are randomized, so that the covariates have one distribution in all groups. Differences then
         are right for any covariates. False: groups are compared at equal covariates, by a linear model
