@@ -172,13 +172,13 @@ def _take_outcome(outcome: int, missing: str, table: Table) -> Table:
     return replace(table, X=np.delete(table.X, outcome, axis=1), y=y, names=None)
 
 
-# What a release says
+# Results
 
 
 class AdjustedMeans:
     """The adjusted means of a release, and their comparisons, in the units of the data.
 
-    Its attributes become those of a `GroupMeans`. ``is_adjusted`` is whether the plan has slopes.
+    A `GroupMeans` takes over its attributes. ``is_adjusted`` is whether the plan has slopes.
     """
 
     def __init__(self, released: Released, plan: AdjustedMeansPlan) -> None:

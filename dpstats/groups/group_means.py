@@ -108,8 +108,9 @@ class GroupMeans(RatioEstimator[GroupMeansPlan]):
         cannot, as for an age.
     adjust : sequence of column names or positions, optional
         Covariates that the comparisons are adjusted for: all columns but one, the outcome. ``bounds`` has the bounds of
-        all of them. Comparisons are then shorter, if the covariates explain much of the outcome. If noise would hide
-        their slopes, which the plan says, the fit is the fit without covariates.
+        all of them. Intervals of comparisons are then shorter if the covariates explain much of the outcome, but can be
+        longer for groups of few rows. If noise would hide the slopes, which the plan says, the fit is the fit without
+        covariates.
     randomized : bool, default=True
         Whether the groups are randomized, so that the covariates have one distribution in all groups. Differences then
         are right for any covariates. False: groups are compared at equal covariates, by a linear model
@@ -128,10 +129,11 @@ class GroupMeans(RatioEstimator[GroupMeansPlan]):
     delta : float, default=1e-6
         Privacy parameter, in [0, 1). Zero adds Laplace noise (pure privacy), which grows with the number of columns.
         A positive value allows Gaussian noise, which grows with its square root. The smaller noise is added. If
-        it is Laplace noise, as for up to four columns at epsilon = 1, the guarantee has delta = 0. Groups that are
-        discovered need a positive delta under either noise. Slopes of covariates need Gaussian noise. So with
-        ``adjust`` and delta = 0 randomized groups are not adjusted, and others are refused. A budget with
+        it is Laplace noise, as for up to four columns at epsilon = 1, the guarantee has delta = 0. A budget with
         ``method="gdp"`` or "zcdp" has Gaussian noise.
+
+        Discovered groups need a positive delta, and so do slopes of covariates. With ``adjust`` and delta = 0,
+        randomized groups are not adjusted, and others are refused.
     random_state : None, int or numpy.random.Generator, default=None
         None draws exact noise. Any other value simulates noise: the result is then not private.
     budget : PrivacyBudget, optional

@@ -213,7 +213,7 @@ class MeanPerRow(RatioEstimator[MeanPerRowPlan]):
                 PrivacyGuarantee(epsilon, delta, neighbors, unit=word),
             )
 
-            def made(bits: int) -> MeanPerRowPlan:
+            def build(bits: int) -> MeanPerRowPlan:
                 # A unit's sum has as many bits as an entry has elsewhere; its lower and upper parts have half steps.
                 own = bits - math.ceil(math.log2(most)) - (not delta)
                 lattice = BoxLattice.build(
@@ -225,7 +225,7 @@ class MeanPerRow(RatioEstimator[MeanPerRowPlan]):
                     stages, guarantee, n, d, region=region, lattice=lattice, totals=totals, missing=missing
                 )
 
-            return made(BITS) if most > 2**4 else finest(made)
+            return build(BITS) if most > 2**4 else finest(build)
 
         return self._smaller_noise(
             make_plan, delta, lambda plan: np.hypot(plan.totals_noise.total, plan.totals_noise.count)

@@ -174,7 +174,7 @@ def group_means_plan(
 ) -> GroupMeansPlan:
     """Return the plan of releasing the totals of declared groups of n rows."""
 
-    def made(bits: int) -> GroupMeansPlan:
+    def build(bits: int) -> GroupMeansPlan:
         lattice, totals, stages = calibrate_totals(region, len(groups), d, epsilon, delta, neighbors, bits)
         return GroupMeansPlan(
             stages,
@@ -188,7 +188,7 @@ def group_means_plan(
             missing=missing,
         )
 
-    return finest(made)
+    return finest(build)
 
 
 def group_totals(plan: GroupMeansPlan, table: Table) -> dict[str, NDArray[np.int64]]:

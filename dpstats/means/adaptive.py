@@ -52,7 +52,7 @@ class _Rows(NamedTuple):
 
 
 def _interval_reach(plan: Any) -> float:
-    """Return how far intervals reach by noise and bias, in a plan without a covariance."""
+    """Return the reach of intervals by noise and bias, in a plan without a covariance."""
     return float(plan.interval_reach)
 
 

@@ -454,7 +454,7 @@ class Found:
     def notes(
         self,
         estimand: str,
-        shorter: float,  # width of the intervals that assume tails over that of the others; 1 without these
+        shorter: float,  # width of intervals that assume tails over the width of the others; 1 without these
         beyond: Sequence[str],  # names of columns whose intervals are open at an edge of the box
         shrunk: bool,  # whether an estimate is moved towards the middle of the box
     ) -> list[str]:

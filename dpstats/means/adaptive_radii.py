@@ -246,7 +246,7 @@ def add_stage(
 
 
 def _add_one(known: Known, step: Any, one: Any, curves: Curves, variance: Any = 1.0) -> tuple[Known, Any, Any]:
-    """Return what `add_stage` returns, with the earlier ``bias_norm``: a price does not depend on it."""
+    """Add a stage as `add_stage` does, but keep the earlier ``bias_norm``: a price does not depend on it."""
     near = np.sqrt(variance + one)
     bias, spread = curves.constant * near + curves.shift * np.sqrt(one), curves.spread * near
     total = known.info + step

@@ -462,7 +462,7 @@ class ClippedMean(ColumnEstimator[ClippedMeanPlan]):
             lattice = self._lattice(region, d, bits)
             free = lattice.free_squares("l1" if law == "laplace" else "l2")
             if estimates and free is None:
-                # In a ball squares are not free at delta = 0: they are a stage of their own.
+                # In a ball squares are not free at delta = 0: they are a separate stage.
                 if counts:
                     allowed = "False with clip_norm='l2', std='private' and delta = 0"
                     remedy = "Set delta, clip_norm='linf' or a public std."

@@ -278,7 +278,7 @@ class Ratio:
 
     @property
     def spread(self) -> tuple[Floats, Floats]:
-        """Standard deviations of the rows about their means, and those of their noise: NaN where noise hides them."""
+        """Standard deviations of the rows about their means, and of the noise in them: NaN where noise hides them."""
         m = self.estimate
         squares, off = self.squares_about(m)
         rows = np.maximum(self.N, self.noise.count)
@@ -461,7 +461,7 @@ class LaplaceTotals:
         return self.of(np.ones((len(steps), 1), dtype=np.int64), *end_shares(steps, self.bits))
 
     def of(self, rows: Steps, first: Steps, last: Steps) -> dict[str, Steps]:
-        """Return the totals of groups from their rows, and the sums of their shares of both ends."""
+        """Return the totals of groups from their rows, and the sums of their shares of both bounds."""
         # The difference, so that the three add up to exactly one row.
         return {FIRST: first, MIDDLE: (rows << self.bits) - first - last, LAST: last}
 
@@ -587,9 +587,9 @@ def apart(first: Ratio, second: Ratio, z: float | Floats) -> tuple[Floats, Float
 def difference_score(first: Ratio, second: Ratio, difference: float | Floats = 0.0) -> Floats:
     """Return the least z that lets two ratios differ by ``difference``, as a standard normal variable.
 
-    Its sign is the sign of the difference of the estimates less ``difference``. Where the bounds leave no other values,
-    as two means at opposite bounds, both scores count in proportion to the errors: their sum of squares would have two
-    degrees of freedom.
+    Its sign is the sign of the difference of the estimates less ``difference``. Two means at opposite bounds have
+    no other values. Then both scores count in proportion to the errors: their sum of squares would have two degrees of
+    freedom.
     """
     a, b, by = np.broadcast_arrays(first.estimate, second.estimate, difference)
     if len(a) > _MOST:

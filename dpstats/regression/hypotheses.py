@@ -391,7 +391,7 @@ class NormalAndLaplace(Normal):
 
     @property
     def remarks(self) -> tuple[str, ...]:
-        """That tails are those of Laplace noise where these are heavier."""
+        """That tails are the tails of Laplace noise where these are heavier."""
         return ("The p-value is the larger of those for normal errors and for Laplace noise.",)
 
     def tail(self, z: Any) -> NDArray[np.float64]:

@@ -48,11 +48,11 @@ if TYPE_CHECKING:
 
 # The stages, each with a fixed fraction of mu^2:
 
-# 1. Totals of all outcomes. They give the range of most outcomes.
-# 2. Totals of the outcomes by level, clipped to this range. They give a center for each level.
-# 3. Sums of the covariates by level, within their bounds and beyond. Only if levels are not randomized: they give
-#    centers of the covariates. The steps use rows beyond the bounds, so the means of clipped rows would be wrong.
-# 4. The Newton steps of a linear regression of the centered outcomes on the centered covariates.
+# 1. Totals of all outcomes: they give the range of most outcomes.
+# 2. Totals of the outcomes by level, clipped to this range: centers of the levels.
+# 3. Sums of the covariates by level, unless levels are randomized: centers of the covariates. They have a part beyond
+#    the bounds, because the steps use such rows.
+# 4. Newton steps of a linear regression of the centered outcomes on the centered covariates.
 # 5. Totals by level of the residuals, each clipped to a multiple of its scale. Noise is in proportion to this clip.
 
 OUTCOMES = "totals of the outcomes"
@@ -62,7 +62,7 @@ RESIDUALS = "totals of the residuals by level"
 _STEPS = "steps"
 INSIDE, BEYOND = "within the bounds", "beyond the bounds"
 _BEYOND_WEIGHT = 0.5
-"""Weight of what is beyond the bounds, which is 0 in most data."""
+"""Weight of the part beyond the bounds, which is 0 in most data."""
 _OUTCOMES_SHARE, _COVARIATES_SHARE, _MOST_COVARIATES_SHARE = 0.02, 0.05, 0.2
 _LEVELS_SHARE = 0.15
 _ROUGH, _LEAST_LEVELS = 1000.0, 1 / 3

@@ -711,10 +711,10 @@ def moments_plan(norm: str, design: Design, n: int, epsilon: float, delta: float
     """Return the plan of releasing the second moments of n rows of declared columns."""
     d = design.center.size
 
-    def made(bits: int) -> MomentsPlan:
+    def build(bits: int) -> MomentsPlan:
         item = moments_integers(d + 2, n, bits, norm)
         stages = additive_stages([item], epsilon, delta)
         guarantee = PrivacyGuarantee(epsilon, delta)
         return MomentsPlan(stages, guarantee, n, d, design=design, bits=bits, norm=norm, missing=missing)
 
-    return finest(made, row_bits(n))
+    return finest(build, row_bits(n))

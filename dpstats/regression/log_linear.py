@@ -190,7 +190,7 @@ class LogLinearRegression(RegressorMixin, CurvedRegression):
         return notes
 
     def _cut_outcomes(self) -> tuple[float, float]:
-        """Return how many outcomes may lie outside their bounds, and what these move the intercept by at most.
+        """Return the most outcomes that may lie outside their bounds, and the most that they move the intercept by.
 
         The move is in standard errors, for an excess beyond the bound as of a Poisson or an exponential outcome.
         """

@@ -109,8 +109,8 @@ class Estimate:
     hidden : float
         The largest bias of a slope by clipped residuals that the noise can hide, in standard errors.
     hidden_level : float
-        The bias of the intercept of a linear regression by clipped residuals that are as skewed as lognormal ones, as
-        far as the noise can hide it, in standard errors.
+        The largest bias of the intercept of a linear regression by clipped residuals that the noise can hide, if
+        residuals are as skewed as lognormal ones, in standard errors.
     settled : array of bool of shape (d,), optional
         Whether each slope of a logistic or log-linear regression had settled at the last step.
     levels : tuple of Levels

@@ -1,4 +1,4 @@
-"""Linear regressions: what they share, and the one from sufficient statistics, released together once.
+"""Linear regressions: their common base, and the regression from sufficient statistics, released together once.
 
 Proof: docs/proofs/sufficient-statistics.md.
 """

@@ -93,7 +93,7 @@ class Shapes:
         effective, apart = at_risk, np.zeros_like(at_risk)
         if first_edge is not None:
             left = np.maximum(first_edge, 1.0)
-            noise = noise_std / 2 / left  # of Q it is half of that of X
+            noise = noise_std / 2 / left  # the noise of Q is half of the noise of X
             shrunk = _APART_STD**2 / (_APART_STD**2 + noise**2)
             apart[..., 0] = shrunk * (np.clip(Q[..., 0] / left, 0.0, 1.0) - _STEADY)
         for _ in range(_ROUNDS):
@@ -514,7 +514,7 @@ def time_limits(curves: Curves, low: Floats, high: Floats, edges: Floats, q: flo
     """Return limits of the q-quantile of the time to the event, from pointwise limits of the survival."""
     share = 1 - q
     first = crossing_times(low, edges, share, discrete=discrete)
-    # The release says nothing beyond the usable range: a lower limit is at most its last edge.
+    # The release has no curve beyond the usable range: a lower limit is at most its last edge.
     first = np.minimum(first, edges[curves.n_usable])
     return first, crossing_times(high, edges, share, discrete=discrete)
 

@@ -288,7 +288,7 @@ class LogRankTest(HasResult[LogRankResult], SurvivalEstimator[LogRankPlan]):
             share = _POSITION_SHARE if fine else 0.0
             levels = levels_for(len(edges) - 1, 1, delta == 0, share, True)
 
-            def made(cells: Cells) -> LogRankPlan:
+            def build(cells: Cells) -> LogRankPlan:
                 items = [
                     replace(levels.integers(cells), share=FIRST_SHARE),
                     residual_integers(len(groups), cells.bits + _FINER, 1 - FIRST_SHARE),
@@ -298,7 +298,7 @@ class LogRankTest(HasResult[LogRankResult], SurvivalEstimator[LogRankPlan]):
                 return LogRankPlan(stages, guarantee, n, 1, cells=cells, groups=groups, rho=rho, gamma=gamma)
 
             found: LogRankPlan = finest_cells(
-                edges, 1, n_cells, made, discrete=discrete, position_share=share, others=others
+                edges, 1, n_cells, build, discrete=discrete, position_share=share, others=others
             )
             return found
 

@@ -127,9 +127,9 @@ class PrivateSurvival(ComparesCurves):
     the lower limit is 0.
 
     **Limits.** Independent censoring is assumed, and no rows can show it. With fewer than ten bins, a steep hazard
-    and censoring at a few moments, the first edge can undercover. No hazard ratio is adjusted for covariates, and
-    all assume proportional hazards. Subjects who enter late (left truncation) are not covered: ``entry`` is
-    refused.
+    and censoring at a few moments, the first edge and the restricted mean can undercover. No hazard ratio is adjusted
+    for covariates, and all assume proportional hazards. Subjects who enter late (left truncation) are not covered:
+    ``entry`` is refused.
 
     References
     ----------

@@ -229,7 +229,7 @@ def finest_cells(
     edges: Sequence[float],
     n_causes: int,
     n_groups: int,
-    made: Callable[[Cells], Any],
+    build: Callable[[Cells], Any],
     *,
     discrete: bool = False,
     position_share: float = 0.0,
@@ -238,7 +238,7 @@ def finest_cells(
     """Build from the cells with the finest steps for which noise can be drawn: a public choice."""
     for bits in _BITS:
         try:
-            return made(Cells(tuple(edges), n_causes, n_groups, bits, discrete, position_share, others))
+            return build(Cells(tuple(edges), n_causes, n_groups, bits, discrete, position_share, others))
         except ScaleOutOfRange:
             if not bits:
                 raise
@@ -304,13 +304,13 @@ def survival_plan(
     share = 0.0 if discrete or strength < 50 else 0.05 if strength < 200 else 0.1
     levels = levels_for(m, len(causes), delta == 0, share)
 
-    def made(cells: Cells) -> TablePlan:
+    def build(cells: Cells) -> TablePlan:
         stage = table_stage(cells, levels, epsilon, delta)
         guarantee = PrivacyGuarantee(epsilon, delta)
         return TablePlan((stage,), guarantee, n, 1, cells=cells, groups=groups, causes=causes)
 
     plan: TablePlan = finest_cells(
-        edges, len(causes), n_groups, made, discrete=discrete, position_share=share, others=others
+        edges, len(causes), n_groups, build, discrete=discrete, position_share=share, others=others
     )
     return plan
 
