@@ -361,7 +361,9 @@ class RegressCommand(ReleaseCommand):
             if hasattr(model, f"{ratio}s_"):
                 for end, name in (("", "estimate"), ("_low", "low"), ("_high", "high")):
                     with np.errstate(over="ignore"):
-                        table[f"{ratio}{end}"] = np.exp(table[name]).tolist()
+                        table[f"{ratio}{end}"] = [
+                            None if number is None else float(np.exp(number)) for number in table[name]
+                        ]
         return [dict(zip(table, record, strict=True)) for record in zip(*table.values(), strict=True)]
 
 
