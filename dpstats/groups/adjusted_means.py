@@ -17,6 +17,7 @@ from scipy.special import chdtrc
 
 from dpstats.data.rows import Rows, Sums, Table
 from dpstats.errors import refuse, show_names
+from dpstats.inference.results import list_some
 from dpstats.lattice import check_finite
 from dpstats.means.moments import Region
 from dpstats.means.ratio import DifferenceErrors, RatioErrors
@@ -178,7 +179,8 @@ def _take_outcome(outcome: int, missing: str, table: Table) -> Table:
 class AdjustedMeans:
     """The adjusted means of a release, and their comparisons, in the units of the data.
 
-    A `GroupMeans` takes over its attributes. ``is_adjusted`` is whether the plan has slopes.
+    A `GroupMeans` takes over its attributes. ``is_adjusted`` is whether the plan has slopes, and ``hidden`` are the
+    positions of covariates whose slopes noise hides.
     """
 
     def __init__(self, released: Released, plan: AdjustedMeansPlan) -> None:
@@ -186,11 +188,15 @@ class AdjustedMeans:
         self.plan, self._found, self.ratio, self.is_adjusted = plan, found, found.ratio, plan.steps is not None
         self.counts, self.counts_noise = found.counts, found.counts_noise
         self.std, self.std_noise = (plan.design.y_half * part for part in found.shown_deviations)
-        unit, d = plan.design.y_half / plan.design.half, plan.design.center.size
-        slopes, cov = np.zeros(d), np.full((d, d), np.inf)
+        unit = plan.design.y_half / plan.design.half
+        known = found.path.fit.identified if self.is_adjusted else np.zeros(unit.size, dtype=np.bool_)
+        covariates = np.delete(np.arange(plan.n_features), plan.outcome)
+        self.hidden = covariates[~known].tolist()
+        self.slopes, self.slopes_errors = np.full(unit.size, np.nan), np.full(unit.size, np.nan)
         if self.is_adjusted:
-            slopes, cov = found.path.fit.slopes, found.slopes_covariance
-        self.slopes, self.slopes_errors = slopes * unit, np.sqrt(np.diagonal(cov)) * unit
+            errors = np.sqrt(np.diagonal(found.slopes_covariance))
+            self.slopes[known] = (found.path.fit.slopes * unit)[known]
+            self.slopes_errors[known] = (errors * unit)[known]
 
     @property
     def errors(self) -> RatioErrors:
@@ -224,9 +230,8 @@ class AdjustedMeans:
         statistic = min(statistic, scores.least(float(estimate.min()), float(estimate.max())))
         return np.array([statistic]), np.array([chdtrc(len(estimate) - 1, statistic)])
 
-    @property
-    def notes(self) -> list[str]:
-        """Remarks about the assumptions."""
+    def list_notes(self, hidden: Sequence[str]) -> list[str]:
+        """Return remarks about the assumptions; ``hidden`` are names of covariates whose slopes noise hides."""
         plan = self.plan
         if plan.steps is None:
             return [
@@ -249,8 +254,10 @@ class AdjustedMeans:
         else:
             same = "by a linear model with the same slopes in all groups"
             notes.append(f"Groups are compared at equal covariates, {same}.")
-        if not fit.identified.all():
-            notes.append("Noise hides the slopes of some covariates. These count as 0.")
+        if hidden:
+            # Whatever the slope of a covariate, differences of randomized groups are right.
+            words = "their slopes count as 0" if plan.randomized else "their slopes can have any value"
+            notes.append(f"Not adjusted for: {list_some(hidden)}. Noise hides the variation of these columns: {words}.")
         return notes
 
 

@@ -45,6 +45,8 @@ class AnalysisOfVariance(HypothesisTest):
         Names of the columns.
     simulated : bool
         Whether the noise of the release was simulated.
+    adjusted_for : str
+        What the means are equal in, as words: "" without covariates.
     """
 
     _numbers: ClassVar[tuple[str, ...]] = ("statistic", "pvalue")
@@ -57,6 +59,7 @@ class AnalysisOfVariance(HypothesisTest):
     n_simulations: int
     names: Sequence[str]
     simulated: bool = field(default=False, kw_only=True)
+    adjusted_for: str = field(default="", kw_only=True)
 
     @property
     def _null(self) -> str:
@@ -70,7 +73,8 @@ class AnalysisOfVariance(HypothesisTest):
             (name, f"{statistic:.3f}", f"{p:.4g}")
             for name, statistic, p in zip(self.names, self.statistic, self.pvalue, strict=True)
         ]
-        facts = [("Null hypothesis", f"the means of all {self.n_groups} groups are equal"), ("p-values", self._null)]
+        null = f"the means of all {self.n_groups} groups are equal{self.adjusted_for}"
+        facts = [("Null hypothesis", null), ("p-values", self._null)]
         return Summary(
             "Private analysis of variance",
             facts,

@@ -59,6 +59,7 @@ from dpstats.inference.results import (
     ConfidenceInterval,
     Summary,
     hidden_spreads_note,
+    list_some,
     print_spreads,
     significant,
 )
@@ -158,7 +159,7 @@ class GroupMeans(RatioEstimator[GroupMeansPlan]):
         Standard deviations of the clipped rows, or with ``adjust`` of the clipped residuals, and the standard
         deviations of their noise. NaN if the noise of the variance exceeds 0.3 of it.
     slopes_, slopes_standard_errors_ : ndarray of shape (n_features - 1,)
-        Slopes of the covariates, and their standard errors. A slope that noise hides is 0. Only with ``adjust``.
+        Slopes of the covariates, and their standard errors: NaN where noise hides the slope. Only with ``adjust``.
     privacy_ : PrivacyGuarantee
         Guarantee of the fit, for neighboring datasets that differ in one row: its label and its entries. The number
         of rows is public, unless ``neighbors="add_or_remove"``; the group sizes are private.
@@ -421,6 +422,15 @@ class GroupMeans(RatioEstimator[GroupMeansPlan]):
         return self._ratio
 
     @property
+    def _adjusted_for(self) -> str:
+        """What compared means are equal in, as words: "" without covariates."""
+        adjusted = self._adjusted
+        if adjusted is None or not adjusted.is_adjusted:
+            return ""
+        hidden = [] if adjusted.plan.randomized else self._column_names(adjusted.hidden)
+        return f" at equal covariates{f', but for {list_some(hidden)}' if hidden else ''}"
+
+    @property
     def _is_adjusted(self) -> bool:
         """Whether the means are adjusted: a plan without noisy slopes does not."""
         return self._adjusted is not None and self._adjusted.is_adjusted
@@ -454,7 +464,7 @@ class GroupMeans(RatioEstimator[GroupMeansPlan]):
             self._compare(ratio, first, second),
             [(first, second)],
             names,
-            f"the difference of the two means{' at equal covariates' * self._is_adjusted}",
+            f"the difference of the two means{self._adjusted_for}",
             title=f"Private {'adjusted ' * self._is_adjusted}difference of two groups",
             facts=(("Difference", f"{self.groups_[first]} less {self.groups_[second]}"), ("Alternative", side)),
             notes=[FREE, *["P-values are not adjusted for several columns."] * (len(names) > 1)],
@@ -522,7 +532,7 @@ class GroupMeans(RatioEstimator[GroupMeansPlan]):
             self._compare(ratio, firsts, seconds),
             pairs,
             [f"{name}: {column}" if len(columns) > 1 else name for name in names for column in columns],
-            f"the differences of the means{' at equal covariates' * self._is_adjusted}",
+            f"the differences of the means{self._adjusted_for}",
             title=f"Private differences {'of all pairs' if reference is None else 'from a reference'}",
             facts=(("Together", f"all {len(pairs)} pairs of a column, by {together.words}"),),
             notes=[FREE],
@@ -618,7 +628,8 @@ class GroupMeans(RatioEstimator[GroupMeansPlan]):
         else:
             statistic, pvalue = simulated_test(ratio, count, rng)
         names, simulated = self._column_names(), self.privacy_.simulated
-        return AnalysisOfVariance(statistic, pvalue, len(self.groups_), count, names, simulated=simulated)
+        given = statistic, pvalue, len(self.groups_), count, names
+        return AnalysisOfVariance(*given, simulated=simulated, adjusted_for=self._adjusted_for)
 
     def predict(self, labels: Any) -> Floats:
         """Return the mean of each label's group: shape (n, n_features), NaN for a label of none. Releases nothing.
@@ -735,7 +746,7 @@ class GroupMeans(RatioEstimator[GroupMeansPlan]):
 
     def _clip_notes(self) -> list[str]:
         if self._adjusted is not None:
-            return self._adjusted.notes
+            return self._adjusted.list_notes(self._column_names(self._adjusted.hidden))
         if self.plan_.region.hard:
             return []
         moved = "E[clip(x)] is the mean of a group with every entry beyond the bounds moved to the nearer bound."
