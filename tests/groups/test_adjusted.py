@@ -107,10 +107,10 @@ def test_other_groups_are_compared_at_equal_covariates() -> None:
 def test_a_covariate_that_noise_hides_is_named() -> None:
     # Its values fill a thousandth of its bounds and differ between groups: no difference is adjusted for it.
     rng = np.random.default_rng(0)
-    k = rng.choice(2, size=4000)
-    x = np.column_stack([(rng.normal(size=4000) * 0.4 + 0.3 * k) * 1e-3, rng.normal(size=4000) * 0.4])
-    y = x @ [500.0, 0.3] + rng.normal(size=4000) * 0.3
-    made = {"groups": (0, 1), "bounds": [(-1, 1), (-1, 1), (-3, 3)], "adjust": [0, 1], "epsilon": 3.0}
+    k = rng.choice(2, size=20_000)
+    x = np.column_stack([(rng.normal(size=20_000) * 0.4 + 0.3 * k) * 1e-3, rng.normal(size=20_000) * 0.4])
+    y = x @ [500.0, 0.3] + rng.normal(size=20_000) * 0.3
+    made = {"groups": (0, 1), "bounds": [(-1, 1), (-1, 1), (-3, 3)], "adjust": [0, 1], "epsilon": 10.0}
     for randomized in (False, True):
         model = GroupMeans(**made, randomized=randomized, random_state=0).fit(np.column_stack([x, y]), k)
         assert np.isnan(model.slopes_).tolist() == [True, False] == np.isnan(model.slopes_standard_errors_).tolist()
