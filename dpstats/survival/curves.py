@@ -220,6 +220,11 @@ class Curves:
         return np.where(self.usable, self.at_risk, 1.0)
 
     @cached_property
+    def cut(self) -> NDArray[np.bool_]:
+        """Whether a hazard so far is reduced to the largest one, so that survival may be 0: shape (releases, bins)."""
+        return np.zeros(self.at_risk.shape, dtype=bool)
+
+    @cached_property
     def survival(self) -> Floats:
         """Kaplan-Meier at the end of each bin: shape (releases, bins). Noise may take it above 1."""
         return np.cumprod(1 - self.hazards.sum(axis=1), axis=1)
@@ -342,6 +347,11 @@ class PlacedCurves(Curves):
     def effective(self) -> Floats:
         return np.where(self.usable, self.shapes.effective, 1.0)
 
+    @cached_property
+    def cut(self) -> NDArray[np.bool_]:
+        beyond = self.usable & (self.all_events > _LARGEST_HAZARD * (1 - 1e-9) * self.effective)
+        return np.asarray(np.logical_or.accumulate(beyond, axis=1))
+
     def _per_position(self, per_at_risk: Floats) -> tuple[Floats, Floats]:
         """Return the derivatives by both sums of positions, from derivatives by the effective numbers at risk."""
         Q, shapes = self.censored_positions, self.shapes
@@ -393,12 +403,15 @@ def score_limits(estimate: Floats, size: Floats, noise_variance: Floats, critica
 
 
 def limits(curves: Curves, critical: Floats) -> Pair:
-    """Return limits at the end of each bin; beyond the usable range 0 and its last upper limit."""
+    """Return limits at the end of each bin; beyond the usable range 0 and its last upper limit.
+
+    The lower limit is 0, too, from a bin on whose hazard is reduced.
+    """
     estimate = np.clip(curves.survival, 0.0, 1.0)
     low, high = score_limits(estimate, curves.effective_size, curves.noise_variance, critical)
     last = np.maximum(curves.n_usable - 1, 0)[:, None]
     carried = np.where(curves.n_usable[:, None] > 0, np.take_along_axis(high, last, axis=1), 1.0)
-    return np.where(curves.usable, low, 0.0), np.where(curves.usable, high, carried)
+    return np.where(curves.usable & ~curves.cut, low, 0.0), np.where(curves.usable, high, carried)
 
 
 def normal_critical(level: float) -> float:

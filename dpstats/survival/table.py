@@ -521,8 +521,7 @@ class SurvivalTable:
                 continue
             z = critical * float(self.critical(group, 0.95)[0][0, bin_]) / normal_critical(0.95)
             survival = float(np.clip(curves.survival[0, bin_], 0.0, 1.0))
-            size, noise = curves.effective_size[0, bin_], curves.noise_variance[0, bin_]
-            low, high = score_limits(np.array(survival), size, noise, np.array(z))
+            low, high = (end[0, bin_] for end in limits(curves, np.array(z)))
             moved = z * survival * float(curves.gradients[0, bin_] @ self.plan.least_squares.shared)
             found.append((survival, float(low), float(high), moved))
         (one, one_low, one_high, one_moved), (other, other_low, other_high, other_moved) = found
@@ -551,7 +550,7 @@ class SurvivalTable:
         return (
             np.append(0.0, np.where(usable, estimate, np.nan)),
             np.append(0.0, np.where(usable, low, carried)),
-            np.append(0.0, np.where(usable, high, 1.0)),
+            np.append(0.0, np.where(usable & ~curves.cut[0], high, 1.0)),
         )
 
 

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from statsmodels.duration.survfunc import SurvfuncRight
 
+from dpstats.survival import PrivateSurvival
 from dpstats.survival.cells import Cells
 from dpstats.survival.curves import Curves, PlacedCurves, risk_sums
 
@@ -172,3 +173,16 @@ def test_curves_with_positions_are_right_where_events_are_early() -> None:
     plain = Curves(curves.cells, M, 1, curves.noise)
     assert curves.survival[0, :4] == pytest.approx(truth[:4], abs=0.003)
     assert abs(plain.survival[0, 0] - truth[0]) > 0.004
+
+
+def test_a_reduced_hazard_has_no_lower_limit() -> None:
+    """In the second of two bins the hazard is 7, and S falls from 0.37 to 0.0003."""
+    hits = []
+    for seed in range(20):
+        rng = np.random.default_rng(seed)
+        times, ends = rng.weibull(3, 3000), rng.exponential(1.0, 3000)
+        fit = PrivateSurvival(horizon=2.0, bins=2, epsilon=1.0, random_state=seed)
+        fit.fit(np.minimum(times, ends), (times <= ends).astype(int))
+        interval = fit.estimates(2.0).confidence_interval(0.95)
+        hits.append(float(np.ravel(interval.low)[0]) <= np.exp(-8))
+    assert np.mean(hits) > 0.7
