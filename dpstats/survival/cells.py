@@ -561,6 +561,18 @@ def crowding_notes(ends: Any, who: str = "") -> list[str]:
     ]
 
 
+def steep_notes(ends: Any, who: str = "") -> list[str]:
+    """Return a warning of bins with these ends, in which most rows have events and others are censored."""
+    if not len(ends):
+        return []
+    bins = "bins that end at" if len(ends) > 1 else "bin that ends at"
+    named = ", ".join(f"{end:g}" for end in ends[:4]) + (", ..." if len(ends) > 4 else "")
+    return [
+        f"Warning: most rows{who} have events or are censored in the {bins} {named}. Intervals may miss the curve from "
+        "there on. Use four bins or more."
+    ]
+
+
 def distinct_units(units: Any) -> Any:
     """Return the codes of units that have one row each, or refuse units that are repeated."""
     codes = unit_codes(units)

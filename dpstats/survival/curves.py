@@ -48,6 +48,9 @@ LARGEST_SLOPE = 3.0  # of events that are all at one end of their bin
 CROWDED = 1.5
 """Slope beyond which most events of a bin are near one end of it."""
 _LARGEST_HAZARD = 0.95
+_MOST, _MIXED = 0.85, 0.05
+"""Fractions of the rows at risk that leave in one bin, together and for either reason, beyond which shapes matter."""
+_FEW_BINS = 4
 _LEAST_EFFECTIVE = 0.3
 _ROUNDS = 8
 
@@ -351,6 +354,14 @@ class PlacedCurves(Curves):
     def cut(self) -> NDArray[np.bool_]:
         beyond = self.usable & (self.all_events > _LARGEST_HAZARD * (1 - 1e-9) * self.effective)
         return np.asarray(np.logical_or.accumulate(beyond, axis=1))
+
+    @property
+    def steep(self) -> NDArray[np.bool_]:
+        """In which bins most rows at risk have events or are censored: hazards are biased there, if bins are few."""
+        censored = 6 * self.censored_positions  # v (1 - v) is 1/6 on average
+        leavers = self.all_events + censored
+        mixed = np.minimum(self.all_events, censored) > _MIXED * self.at_risk
+        return np.asarray(self.usable & mixed & (leavers > _MOST * self.at_risk) & (self.n_bins < _FEW_BINS))
 
     def _per_position(self, per_at_risk: Floats) -> tuple[Floats, Floats]:
         """Return the derivatives by both sums of positions, from derivatives by the effective numbers at risk."""

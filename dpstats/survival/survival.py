@@ -21,7 +21,7 @@ from dpstats.inference.reports import SIMULATED, picture_of
 from dpstats.inference.results import ConfidenceInterval, Summary, plain, significant
 from dpstats.release.estimator import parameters
 from dpstats.release.session import Released
-from dpstats.survival.cells import TABLE, assumptions, crowding_notes, default_bins, first_edge
+from dpstats.survival.cells import TABLE, assumptions, crowding_notes, default_bins, first_edge, steep_notes
 from dpstats.survival.comparisons import ComparesCurves
 from dpstats.survival.curves import LEAST_IN_NOISE, PlacedCurves
 from dpstats.survival.results import AreaErrors, CurveErrors, QuantileErrors, SurvivalEstimate, shown
@@ -544,6 +544,7 @@ class PrivateSurvival(ComparesCurves):
             if isinstance(curves, PlacedCurves):
                 crowded = curves.usable[0] & curves.shapes.crowded[0]
                 notes += crowding_notes(table.edges[1:][crowded], who)
+                notes += steep_notes(table.edges[1:][curves.steep[0]], who)
         notes += assumptions(self.plan_.cells)
         if self.plan_.groups is not None:
             notes.append(

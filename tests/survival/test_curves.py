@@ -186,3 +186,12 @@ def test_a_reduced_hazard_has_no_lower_limit() -> None:
         interval = fit.estimates(2.0).confidence_interval(0.95)
         hits.append(float(np.ravel(interval.low)[0]) <= np.exp(-8))
     assert np.mean(hits) > 0.7
+
+
+def test_few_bins_in_which_most_rows_leave_are_named() -> None:
+    # One bin of two mean lifetimes, with censoring inside: a third of the intervals miss S(2).
+    rng = np.random.default_rng(0)
+    time, end = rng.exponential(1, 3000), rng.uniform(0, 3, 3000)
+    for bins, named in ((1, True), (4, False)):
+        model = PrivateSurvival(horizon=2.0, bins=bins, random_state=0).fit(np.minimum(time, end), time <= end)
+        assert ("Use four bins or more." in str(model.summary())) == named
