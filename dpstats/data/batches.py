@@ -568,6 +568,7 @@ def _on_block(work: Work, block: Any, columns: list[str] | None, beside: tuple[s
     """Return the sums of one partition."""
     if columns is None:
         return work(Part(read_numbers(block, codes)))
+    block = block.rename(columns=str)
     return work(Part(read_numbers(block[columns], codes), [block[name] for name in beside]))
 
 

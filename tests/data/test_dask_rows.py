@@ -102,3 +102,13 @@ def test_objects_that_are_numbers_are_read_as_in_memory() -> None:
             mean = ClippedMean(bounds=(0, 5), missing=missing, random_state=0)
             found = [mean.fit(X).mean_[0] for X in (frame, rows, da.from_array(frame.to_numpy(), chunks=(7, 1)))]
             assert found[0] == found[1] == found[2]
+
+
+def test_columns_may_have_numbers_as_names() -> None:
+    dd = pytest.importorskip("dask.dataframe")
+    frame = pd.DataFrame(np.random.default_rng(0).uniform(-1, 1, size=(60, 2)))
+    means = [
+        ClippedMean(bounds=(-1, 1), random_state=0).fit(X).mean_
+        for X in (frame.to_numpy(), dd.from_pandas(frame, npartitions=3))
+    ]
+    assert np.array_equal(*means)
