@@ -292,7 +292,7 @@ class TermTests(HypothesisTest):
 
 
 def print_test(statistic: float, pvalue: float) -> tuple[str, str]:
-    """Return a statistic and its p-value as text: dashes if noise hides what is tested."""
+    """Return a statistic and its p-value as text: dashes if both are NaN."""
     return (UNKNOWN, UNKNOWN) if np.isnan(statistic) else (f"{statistic:.3f}", f"{pvalue:.4g}")
 
 

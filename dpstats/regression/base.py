@@ -47,7 +47,7 @@ SomePlan = TypeVar("SomePlan", bound=DesignPlan)
 INTERCEPT = "Intercept"
 _MANY_OBSERVED = 15.0
 """Standard deviations of its noise from which the number of observed rows is large enough for intervals to hold."""
-NOT_TESTED = "A dash: not tested, because noise hides the variation of a column."
+NOT_TESTED = "A dash: not tested, because a coefficient is not identified."
 _SOME_OBSERVED = 2.5
 """The same from which noise does not explain all of them. A fit uses the number of two standard deviations at least."""
 MANY_OUTSIDE = 0.02
@@ -152,14 +152,14 @@ class Regression(HasEstimates, PrivateEstimator[SomePlan], ABC):
         return ~self._identified
 
     @property
-    def _between_levels(self) -> NDArray[np.bool_]:
+    def _level_places(self) -> NDArray[np.bool_]:
         """Which parameters compare means of levels, intercept first. The range of the outcome limits them."""
         return np.zeros(self.params_.size, dtype=np.bool_)
 
     @property
     def _boundless(self) -> NDArray[np.bool_]:
         """Which parameters have no limits: a column that varies less than the noise shows may have any slope."""
-        return self._hidden & ~self._between_levels
+        return ~self._identified & ~self._level_places
 
     # Reading rows
 
@@ -663,7 +663,10 @@ class Regression(HasEstimates, PrivateEstimator[SomePlan], ABC):
                 f"covered. Up to {located.plan.unnoticed:,.0f} rows beyond a bound would not be noticed."
             )
         names = np.array(self._names(), dtype=object)
-        slopes, levels = list(names[self._boundless]), list(names[self._hidden & self._between_levels])
+        slopes, levels = (
+            list(names[self._hidden & ~self._level_places]),
+            list(names[self._hidden & self._level_places]),
+        )
         if self.plan_.is_lost(getattr(self, "_counted", self.plan_.n_samples)):
             notes.append("Noise only: at this n and epsilon, coverage may be below the nominal level (see the plan).")
         elif hasattr(self, "total_weight_") and self.total_weight_ < _MANY_OBSERVED * self.total_weight_noise_std_:

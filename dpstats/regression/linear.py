@@ -505,8 +505,8 @@ class PrivateLinearRegression(LeastSquares[RegressionPlan]):
     # Factors
 
     @property
-    def _between_levels(self) -> NDArray[np.bool_]:
-        found, coding = super()._between_levels, self._fitted_coding
+    def _level_places(self) -> NDArray[np.bool_]:
+        found, coding = super()._level_places, self._fitted_coding
         if coding is not None:
             found[1 + coding.find_places(self.plan_.design.center.size)[1]] = True
         return found
