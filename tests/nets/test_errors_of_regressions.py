@@ -134,7 +134,7 @@ CELLS = [
     linear(FUNCTIONAL, "noise", 2000, 1.0, 300, least=0.75, power=0.7),
     linear(LINEAR, "sampling", 1000, 50.0, 150, off=0.1, power=0.8),
     linear(LINEAR, "both", 4000, 1.0, 150, least=0.85, power=0.75),
-    linear(LINEAR, "noise", 2000, 0.5, 150, least=0.7, power=0.6),
+    linear(LINEAR, "noise", 2000, 1.0, 150, least=0.7, power=0.6),
     linear(LINEAR, "nonrobust, sampling", 1000, 50.0, 150, off=0.1, power=0.8),
     linear(LINEAR, "nonrobust, both", 4000, 1.0, 150, off=0.1, least=0.85, power=0.75),
     logistic("sampling", 2000, 50.0, 150, power=0.8),
