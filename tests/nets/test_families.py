@@ -79,6 +79,8 @@ def test_at_the_end_of_an_interval_the_pvalue_is_its_error(name: str) -> None:
             ends = {"two-sided": [low, high], "less": [high], "greater": [low]}[side]
             for end in ends:
                 for place, value in list(np.ndenumerate(np.asarray(end)))[:3]:
+                    if np.isinf(value):  # of a slope that noise hides
+                        continue
                     found = np.asarray(question(name, fitted, float(value), side).pvalue)[place]
                     # Some tails are found by halving.
                     assert found == pytest.approx(1 - level, rel=1e-3), (side, level)

@@ -187,8 +187,9 @@ def test_claims_grow_with_every_noise(name: str) -> None:
     for place, grown in grows.items():
         after = claims(again(louder(plan, place)))
         for claim in grown:
-            # By more than any rounding; what else changes on a path changes less.
-            assert after[claim] > before[claim] * (1 + LEAST.get(place, 2e-5)), (place, claim)
+            # By more than any rounding; what else changes on a path changes less. A hidden slope's width is infinite.
+            least = before[claim] * (1 + LEAST.get(place, 2e-5))
+            assert after[claim] > least or after[claim] == least == np.inf, (place, claim)
 
 
 @pytest.mark.parametrize("kind", [SufficientStatisticsRegression, FunctionalMechanismRegression])
