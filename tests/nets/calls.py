@@ -839,7 +839,7 @@ def first_with(module: str, name: str) -> str:
     return ""
 
 
-WITHIN_A_JOB = {"find_answered", "find_repeat", "for_request", "keep", "keep_answered", "leave_out_levels", "once"}
+NOT_ASKED = {"find_answered", "find_repeat", "for_request", "keep", "keep_answered", "leave_out_levels", "once"}
 """Methods of a budget whose answers are of a job with a key: tests/privacy/test_kept_answers.py.
 
 `leave_out_levels` is what a command calls before it fits a formula: tests/cli/test_regress.py."""
@@ -849,7 +849,7 @@ def ask(scene: str, thing: Any, *, once: bool = False) -> dict[str, list[Said]]:
     """Return what a result answers to its questions: as they are, or also with other values of their parameters."""
     found: dict[str, list[Said]] = {}
     for name, method in questions(type(thing)).items():
-        if name in WITHIN_A_JOB:
+        if name in NOT_ASKED:
             continue
         bound = getattr(thing, name)
         needed = {

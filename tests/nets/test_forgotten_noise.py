@@ -98,6 +98,9 @@ def claims(fitted: Any) -> dict[str, Any]:
     """Return what is claimed of errors."""
     low, high = fitted.confidence_interval(0.9)
     found = {"width": np.mean(np.asarray(high) - np.asarray(low))}
+    if np.isinf(found["width"]):
+        # A slope that noise hides has no limits. Its covariance still has an error.
+        found["width"] = np.mean(fitted.standard_errors_)
     for name in (
         "noise_std_",
         "scale_",
@@ -187,9 +190,8 @@ def test_claims_grow_with_every_noise(name: str) -> None:
     for place, grown in grows.items():
         after = claims(again(louder(plan, place)))
         for claim in grown:
-            # By more than any rounding; what else changes on a path changes less. A hidden slope's width is infinite.
-            least = before[claim] * (1 + LEAST.get(place, 2e-5))
-            assert after[claim] > least or after[claim] == least == np.inf, (place, claim)
+            # By more than any rounding; what else changes on a path changes less.
+            assert after[claim] > before[claim] * (1 + LEAST.get(place, 2e-5)), (place, claim)
 
 
 @pytest.mark.parametrize("kind", [SufficientStatisticsRegression, FunctionalMechanismRegression])
