@@ -126,7 +126,8 @@ class SparseMean(ColumnEstimator[SparseMeanPlan]):
         Privacy parameter. Must be positive.
     delta : float, default=1e-6
         Privacy parameter, in [0, 1). Zero gives pure differential privacy, with Laplace noise. With a positive
-        value, the default selection adds Gaussian noise to the estimate.
+        value, the default selection adds Gaussian noise to the estimate, in stages that correct its clipping. For one
+        or two nonzero columns whose means are within ``max_signal``, zero has the smaller error.
     random_state : None, int or numpy.random.Generator, default=None
         None draws exact noise from the operating system's entropy source. Any other value simulates
         reproducible noise: the result is then not private.

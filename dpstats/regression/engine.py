@@ -13,6 +13,7 @@ import contextlib
 import math
 from collections.abc import Mapping
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -300,7 +301,11 @@ def score_variation(model: Any, X: Any, fitted: Floats, outcomes: Floats) -> flo
     """Return a private R^2 of fitted outcomes: a charged release of their squared residuals."""
     design = model.plan_.design
     center, half = design.outcome or (design.y_center, design.y_half)
-    plan = variation_plan(fitted.size, model.epsilon, getattr(model, "delta", 0.0))
+    plan = model._smaller_noise(
+        partial(variation_plan, fitted.size, model.epsilon),
+        getattr(model, "delta", 0.0),
+        lambda plan: plan.noise(SQUARES).std,
+    )
     session = model._session(plan, f"{type(model).__name__} score", X)
     with quiet():
         inside = np.clip((outcomes - center) / half, -1.0, 1.0)

@@ -381,12 +381,13 @@ class Robust(Student):
         return float(stats.f.sf(statistic * rest / max(self.degrees, rest), q, rest))
 
 
-class NormalAndLaplace(Normal):
+class NormalAndLaplace(Student):
     """Errors that are sums of a normal error and Laplace noise, in any proportions.
 
     Such an error is normal with a random variance, a weighted sum of exponential variables. Its distribution lies
     between the normal and the Laplace distribution. This class uses the larger of their two tails. The tail of a sum
-    exceeds it by at most one part in ten thousand (tests/regression/test_error_laws.py).
+    exceeds it by at most one part in ten thousand (tests/regression/test_error_laws.py). Student's tails replace
+    normal ones where the variance of the normal error is estimated.
     """
 
     @property
@@ -397,7 +398,7 @@ class NormalAndLaplace(Normal):
     def tail(self, z: Any) -> NDArray[np.float64]:
         """Return the probability of an error above z."""
         z = np.asarray(z, dtype=np.float64)
-        both = ndtr(-np.abs(z)), np.exp(-math.sqrt(2) * np.abs(z)) / 2
+        both = super().tail(np.abs(z)), np.exp(-math.sqrt(2) * np.abs(z)) / 2
         return np.asarray(np.where(z < 0, 1 - np.minimum(*both), np.maximum(*both)))
 
     def reach(self, tail: float) -> float:
@@ -420,7 +421,7 @@ class NormalAndLaplace(Normal):
         return max(normal, min(mixed, 1.0))
 
 
-NORMAL, NORMAL_AND_LAPLACE = Normal(), NormalAndLaplace()
+NORMAL = Normal()
 
 
 @dataclass(frozen=True, eq=False)

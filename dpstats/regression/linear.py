@@ -49,11 +49,11 @@ from dpstats.regression.levels_plan import (
     factors_plan,
     label_columns,
 )
-from dpstats.regression.linear_path import MEAT_KURTOSIS, MomentsPlan, is_few, moments_plan
+from dpstats.regression.linear_path import MEAT_KURTOSIS, MomentsPlan, is_few
 from dpstats.regression.passes import Floats
 from dpstats.regression.path import find_identified
 from dpstats.regression.plan import RegressionPlan, regression_plan
-from dpstats.regression.sufficient import GAUSSIAN_MOMENTS, LeastSquares, describe_moments
+from dpstats.regression.sufficient import LeastSquares, describe_moments
 from dpstats.release.estimator import parameters, read_again
 from dpstats.release.session import Released
 
@@ -117,8 +117,8 @@ _HIDDEN, _HIDDEN_LEVEL = 1.0, 0.7
 class PrivateLinearRegression(LeastSquares[RegressionPlan]):
     """Private least squares, with intervals that include sampling error and privacy noise.
 
-    Use this estimator for linear regression with a positive delta. For pure differential privacy (delta = 0), use
-    `FunctionalMechanismRegression`.
+    A positive delta has far less noise. At delta = 0, and with few rows, the fit is one release of second moments:
+    standard errors then assume residuals of one variance.
 
     Parameters
     ----------
@@ -169,7 +169,8 @@ class PrivateLinearRegression(LeastSquares[RegressionPlan]):
     epsilon : float, default=1.0
         Privacy parameter. Must be positive.
     delta : float, default=1e-6
-        Privacy parameter, in (0, 1).
+        Privacy parameter, at least 0. It must be positive with factors, weights or an offset. With few rows the noise
+        is Laplace noise where this is the smaller one, and the guarantee then has delta = 0.
     random_state : None, int or numpy.random.Generator, default=None
         None draws exact noise. Any other value simulates noise: the result is then not private.
     budget : PrivacyBudget, optional
@@ -322,7 +323,9 @@ class PrivateLinearRegression(LeastSquares[RegressionPlan]):
 
     @property
     def _law(self) -> ErrorLaw:
-        if not self._robust or isinstance(self.plan_, MomentsPlan):
+        if isinstance(self.plan_, MomentsPlan):
+            return super()._law
+        if not self._robust:
             return Student(self._degrees)
         return Robust(2 * self._degrees / MEAT_KURTOSIS)
 
@@ -370,9 +373,11 @@ class PrivateLinearRegression(LeastSquares[RegressionPlan]):
                 raise refuse("cov_type", given=self.cov_type, allowed="'HC' with factors")
             return factors_plan(design, coding, n, epsilon, delta, self._policy())
         plain = design.offset is None and design.weight is None
-        if delta > 0 and plain and is_few(n, n_features, 1 / gaussian_sigma(epsilon, delta)):
-            plan = moments_plan("l2", design, n, epsilon, delta, self._policy())
-            return replace(plan, few_rows=True)
+        if delta == 0 and not plain:
+            allowed = "greater than 0 with weights or an offset"
+            raise refuse("delta", got="0", allowed=allowed, remedy="Give delta=1e-6 for example.")
+        if delta == 0 or (plain and is_few(n, n_features, 1 / gaussian_sigma(epsilon, delta))):
+            return replace(self._plan_moments(design, n, delta), few_rows=delta > 0)
         return regression_plan("linear", design, n, epsilon, delta, self._policy())
 
     def fit(self, X: Any, y: Any = None, offset: Any = None, weights: Any = None) -> Self:
@@ -481,7 +486,8 @@ class PrivateLinearRegression(LeastSquares[RegressionPlan]):
 
     def _method(self) -> list[tuple[str, str]]:
         if isinstance(self.plan_, MomentsPlan):
-            return describe_moments(self, f"{GAUSSIAN_MOMENTS} (few rows)")
+            found = describe_moments(self)
+            return [(name, words + " (few rows)" * (self.plan_.few_rows and name == "Method")) for name, words in found]
         by_levels = "factors by levels; " * (self._fitted_coding is not None)
         return [
             ("Method", f"{by_levels}noisy Newton steps, whitened; bounded rows, clipped residuals"),

@@ -599,7 +599,7 @@ def weights(norm: str, d: int, intercept: bool) -> tuple[float, float, float]:
     noise variance of a slope is radius^4 (1/v^2 + theta^2). These weights are close to its minimum for any slopes.
     """
     room = _ROOM[norm] * d
-    outcome = math.sqrt(room / 2)
+    outcome = math.sqrt(room / 2) if d else 1.0
     constant = outcome if intercept else _UNUSED * outcome
     if norm == "l2":
         return constant, outcome, math.sqrt(room + constant**2 + outcome**2)
@@ -707,9 +707,12 @@ def moments_integers(p: int, n: int, bits: int, norm: str) -> JointIntegers:
     return JointIntegers(STAGE, blocks, (2 + weight) * _SAFE, math.sqrt(2 + weight**2) * _SAFE)
 
 
-def moments_plan(norm: str, design: Design, n: int, epsilon: float, delta: float, missing: str) -> MomentsPlan:
-    """Return the plan of releasing the second moments of n rows of declared columns."""
-    d = design.center.size
+def moments_plan(design: Design, n: int, epsilon: float, delta: float, missing: str) -> MomentsPlan:
+    """Return the plan of releasing the second moments of n rows of declared columns.
+
+    The noise is Laplace noise at ``delta`` 0, and Gaussian otherwise.
+    """
+    d, norm = design.center.size, "l2" if delta > 0 else "l1"
 
     def build(bits: int) -> MomentsPlan:
         item = moments_integers(d + 2, n, bits, norm)

@@ -7,6 +7,7 @@ Proof: docs/proofs/regression.md.
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any, ClassVar, Self, cast
 
 import numpy as np
@@ -332,7 +333,8 @@ class PrivateLogisticRegression(ClassifierMixin, CurvedRegression):
         """
         fitted, outcomes = self._score_rows(X, y, sample_weight)
         fitted = fitted + check_offset(offset, fitted.size)
-        plan = accuracy_plan(fitted.size, self.epsilon, self.delta)
+        make_plan: Any = partial(accuracy_plan, fitted.size, self.epsilon)
+        plan = self._smaller_noise(make_plan, self.delta, lambda plan: plan.noise(CORRECT).std)
         session = self._session(plan, f"{type(self).__name__} score", X)
         with session:
             release_accuracy(plan, session, (fitted > 0) == (outcomes > 0))

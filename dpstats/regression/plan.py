@@ -481,7 +481,10 @@ def made_plan(
     ``integers`` describes a stage by its name, its fraction and the bits of a row. Stages that all plans share are
     described here.
     """
-    check_gaussian_delta(delta)
+    if delta == 0:
+        raise refuse(
+            "delta", got="0", allowed="greater than 0 for Gaussian noise", remedy="Give delta=1e-6 for example."
+        )
     mu, d = 1 / gaussian_sigma(epsilon, delta), design.center.size
 
     def describe(name: str, share: float, bits: int) -> Integers | JointIntegers:
@@ -501,13 +504,6 @@ def made_plan(
         )
 
     return finest(make, row_bits(n))
-
-
-def check_gaussian_delta(delta: float) -> None:
-    """Refuse delta = 0, for which there is no Gaussian noise."""
-    if delta == 0:
-        allowed, remedy = ("greater than 0 for Gaussian noise", "For delta = 0, use FunctionalMechanismRegression")
-        raise refuse("delta", got="0", allowed=allowed, remedy=remedy)
 
 
 def describe_common(name: str, share: float, bits: int, n: int, d: int, mu: float) -> Integers | JointIntegers | None:

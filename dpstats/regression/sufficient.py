@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from dataclasses import replace
+from operator import attrgetter
 from typing import Any, ClassVar
 
 import numpy as np
@@ -18,9 +19,10 @@ from dpstats.inference.results import ConfidenceInterval, significant
 from dpstats.regression.base import Regression, SomePlan
 from dpstats.regression.blocks import Design
 from dpstats.regression.engine import report_moments, score_variation
+from dpstats.regression.hypotheses import ErrorLaw, NormalAndLaplace, Student
 from dpstats.regression.linear_path import MomentsPlan, moments_plan
 from dpstats.regression.passes import Floats
-from dpstats.regression.plan import check_gaussian_delta
+from dpstats.release.additive import smaller_noise
 from dpstats.release.estimator import parameters
 from dpstats.release.session import Released
 
@@ -45,6 +47,21 @@ class LeastSquares(RegressorMixin, Regression[SomePlan]):
         if self.y_bounds is None:
             raise refuse("y_bounds", allowed="given: a pair (low, high)")
         return n, Design.check(self.x_bounds, self.y_bounds, d, intercept)
+
+    @property
+    def _law(self) -> ErrorLaw:
+        plan: Any = self.plan_
+        return (Student if plan.norm == "l2" else NormalAndLaplace)(self._degrees)
+
+    def _plan_moments(self, design: Design, n: int, delta: float) -> MomentsPlan:
+        """Return the plan of one release with the smaller noise that (epsilon, delta) allows."""
+        epsilon, delta = check_privacy_parameters(self.epsilon, delta)
+
+        def make_plan(own: float) -> MomentsPlan:
+            return moments_plan(design, n, epsilon, own, self._policy())
+
+        found: MomentsPlan = smaller_noise(make_plan, delta, attrgetter("noise_ratio"), self.budget)
+        return found
 
     def _report(self, released: Released, plan: Any) -> None:
         report_moments(self, released, plan)
@@ -98,13 +115,11 @@ class LeastSquares(RegressorMixin, Regression[SomePlan]):
         ]
 
 
-GAUSSIAN_MOMENTS = "second moments of (1, x, y) with Gaussian noise, released once; bounded rows"
-
-
-def describe_moments(model: LeastSquares[Any], method: str) -> list[tuple[str, str]]:
+def describe_moments(model: LeastSquares[Any], method: str | None = None) -> list[tuple[str, str]]:
     """Return the methods for coefficients and covariance, as lines of a summary."""
+    noise = "Gaussian" if model.plan_.norm == "l2" else "Laplace"
     return [
-        ("Method", method),
+        ("Method", method or f"second moments of (1, x, y) with {noise} noise, released once; bounded rows"),
         ("Covariance", "nonrobust (residuals of one variance)"),
         ("Condition of the design", f"{model.condition_:.3g} (released)"),
     ]
@@ -139,7 +154,8 @@ class SufficientStatisticsRegression(LeastSquares[MomentsPlan]):
     epsilon : float, default=1.0
         Privacy parameter. Must be positive.
     delta : float, default=1e-6
-        Privacy parameter, in (0, 1).
+        Privacy parameter, at least 0. The noise is Laplace noise at 0, and where it is the smaller one: for one or two
+        columns and a small epsilon or delta. The guarantee then has delta = 0.
     random_state : None, int or numpy.random.Generator, default=None
         None draws exact noise. Any other value simulates noise: the result is then not private.
     budget : PrivacyBudget, optional
@@ -213,7 +229,7 @@ class SufficientStatisticsRegression(LeastSquares[MomentsPlan]):
     >>> y = 1.0 + X @ [0.5, -0.5] + rng.normal(size=20_000)
     >>> model = SufficientStatisticsRegression(x_bounds=(-4, 4), y_bounds=(-6, 8), random_state=0).fit(X, y)
     >>> model.coef_.round(2), round(model.intercept_, 2)
-    (array([ 0.49, -0.52]), 1.01)
+    (array([ 0.51, -0.52]), 1.0)
     """
 
     delta: float = 1e-6
@@ -229,9 +245,7 @@ class SufficientStatisticsRegression(LeastSquares[MomentsPlan]):
             Public sizes.
         """
         n, design = self._declared(n_samples, n_features)
-        epsilon, delta = check_privacy_parameters(self.epsilon, self.delta)
-        check_gaussian_delta(delta)
-        return moments_plan("l2", design, n, epsilon, delta, self._policy())
+        return self._plan_moments(design, n, self.delta)
 
     def _method(self) -> list[tuple[str, str]]:
-        return describe_moments(self, GAUSSIAN_MOMENTS)
+        return describe_moments(self)

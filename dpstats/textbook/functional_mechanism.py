@@ -6,7 +6,6 @@ Proof: docs/proofs/functional-mechanism.md.
 from __future__ import annotations
 
 from dpstats.data.parameters import check_privacy_parameters
-from dpstats.regression.hypotheses import NORMAL_AND_LAPLACE, ErrorLaw
 from dpstats.regression.linear_path import MomentsPlan, moments_plan
 from dpstats.regression.sufficient import LeastSquares, describe_moments
 from dpstats.release.estimator import parameters
@@ -16,7 +15,8 @@ from dpstats.release.estimator import parameters
 class FunctionalMechanismRegression(LeastSquares[MomentsPlan]):
     """Private least squares under pure differential privacy, by Laplace noise on the coefficients of the loss.
 
-    Use this estimator if delta must be 0. If a positive delta is acceptable, consider `PrivateLinearRegression`.
+    `PrivateLinearRegression` takes the same release at delta = 0. If a positive delta is acceptable, consider giving
+    it one.
 
     The loss, the sum of (y - a - x'b)^2, is a polynomial in (a, b). Its coefficients are the second moments of
     (1, x, y). The fit releases them once and minimizes the noisy loss.
@@ -90,10 +90,6 @@ class FunctionalMechanismRegression(LeastSquares[MomentsPlan]):
 
     _title = "Private linear regression by the functional mechanism"
 
-    @property
-    def _law(self) -> ErrorLaw:
-        return NORMAL_AND_LAPLACE
-
     def plan(self, n_samples: int, n_features: int) -> MomentsPlan:
         """Return the release plan of a fit on data of this size.
 
@@ -104,7 +100,7 @@ class FunctionalMechanismRegression(LeastSquares[MomentsPlan]):
         """
         n, design = self._declared(n_samples, n_features)
         epsilon, _ = check_privacy_parameters(self.epsilon, 0.0)
-        return moments_plan("l1", design, n, epsilon, 0.0, self._policy())
+        return moments_plan(design, n, epsilon, 0.0, self._policy())
 
     def _method(self) -> list[tuple[str, str]]:
         method = "the loss with Laplace noise on its coefficients, released once; bounded rows"

@@ -130,7 +130,7 @@ def test_what_is_printed() -> None:
         ({"method": "pearson"}, (10, 2), "bounds must be"),
         ({"bounds": (0, 1)}, (10, 2), "bounds must be None for method='kendall'"),
         ({"method": "tau"}, (10, 2), "method must be"),
-        ({"delta": 0.0}, (10, 2), "delta must be greater than 0"),
+        ({"method": "pearson", "bounds": (0, 1), "delta": 0.0}, (10, 2), "delta must be greater than 0"),
         ({}, (10, 1), "n_features must"),
     ],
 )
@@ -142,3 +142,33 @@ def test_bad_parameters(options: dict[str, Any], size: tuple[int, int], words: s
 def test_missing_entries_are_refused() -> None:
     with pytest.raises(InvalidData, match="NaN"):
         PrivateCorrelation(random_state=0).fit([[1.0, 2.0], [np.nan, 1.0], [0.0, 1.0]])
+
+
+@pytest.mark.parametrize("d", [2, 3, 4, 5])
+def test_a_row_moves_the_sums_by_what_laplace_noise_covers(d: int) -> None:
+    # In l1: the most is reached where half of the signs of every pair of rows change.
+    rng, n, most = np.random.default_rng(d), 5, 2 * (d**2 // 4) * 4
+    rest = rng.permuted(np.tile(np.arange(4.0)[:, None], (1, d)), axis=0)
+    first, second = np.full(d, 9.0), np.where(np.arange(d) < d // 2, 9.0, -9.0)
+    moved = []
+    for _ in range(300):
+        sums = [concordance_sums(np.vstack([row, rest]))[CONCORDANCE] for row in (first, second)]
+        moved.append(int(np.abs(sums[0] - sums[1]).sum()))
+        rest = rng.integers(0, 4, size=(4, d)).astype(float)
+        first, second = rng.integers(-1, 5, size=(2, d)).astype(float)
+    assert moved[0] == most == max(moved)
+    stage = PrivateCorrelation(delta=0).plan(n, d).stages[0]
+    assert stage.blocks[0].unit_steps == most and stage.noise == "laplace"
+
+
+@pytest.mark.parametrize("method", ["kendall", "spearman"])
+def test_the_smaller_noise_is_chosen_and_intervals_know_its_tails(method: str) -> None:
+    given = {"method": method, "random_state": 0}
+    few, many = (PrivateCorrelation(**given).plan(1000, d) for d in (2, 8))
+    assert few.guarantee.delta == 0 and few.delta_asked == 1e-6 and "Noise chosen" in str(few)
+    assert many.guarantee.delta == 1e-6 and many.laplace == 0
+    assert few.noise_std == PrivateCorrelation(**given, delta=0).plan(1000, 2).noise_std == few.laplace
+    # Noise is nearly all of this error: the half-width at level .999 is that of Laplace noise.
+    made = PrivateCorrelation(**given, epsilon=0.05).fit(np.random.default_rng(0).normal(size=(2000, 2)))
+    low, high = made.confidence_interval(0.999)
+    assert (high[0] - low[0]) / 2 > 0.9 * math.log(1000) / math.sqrt(2) * made.noise_std_

@@ -401,6 +401,6 @@ def test_a_missing_number_is_refused_in_a_row_of_an_undeclared_level_too(
             PrivateLinearRegression(factors=ARMS, **GIVEN).fit(changed, changed["y"])
 
 
-def test_pure_privacy_is_refused_with_another_estimator() -> None:
-    with pytest.raises(InvalidParameter, match="FunctionalMechanismRegression"):
+def test_pure_privacy_is_refused() -> None:
+    with pytest.raises(InvalidParameter, match="delta must be greater than 0"):
         PrivateLinearRegression(factors=ARMS, delta=0, **GIVEN).plan(5000, 2)

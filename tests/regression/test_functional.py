@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from dpstats.regression.hypotheses import NORMAL, NORMAL_AND_LAPLACE
+from dpstats.regression.hypotheses import NORMAL, NormalAndLaplace
 from dpstats.textbook import FunctionalMechanismRegression
 from tests.regression.test_sufficient import covered, dataset
 
@@ -40,7 +40,7 @@ def test_intervals_hold_far_out_where_normal_ones_would_not() -> None:
     for _ in range(1500):
         made = FunctionalMechanismRegression(x_bounds=(-4, 4), y_bounds=(-9000, 9000), random_state=rng).fit(X, y - 1)
         z.append(abs(made.coef_[0] - 0.5) / made.standard_errors_[0])
-    far = [int(np.sum(np.array(z) > law.reach(0.0005))) for law in (NORMAL_AND_LAPLACE, NORMAL)]
+    far = [int(np.sum(np.array(z) > law.reach(0.0005))) for law in (NormalAndLaplace(math.inf), NORMAL)]
     # So many of 1500 at .001 are seen once in 10^4; beyond the normal law's reach there are more.
     assert stats.binom.sf(far[0] - 1, 1500, 0.001) > 1e-4
     assert stats.binom.sf(far[1] - 1, 1500, 0.001) < 1e-4

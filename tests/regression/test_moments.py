@@ -17,7 +17,7 @@ from dpstats.regression.rows import MOMENTS
 
 def plan(norm: str = "l2", n: int = 5000, d: int = 3, epsilon: float = 1.0, intercept: bool = True) -> MomentsPlan:
     design = Design.check((-2, 6), (-1, 3), d, intercept)
-    return moments_plan(norm, design, n, epsilon, 1e-6 if norm == "l2" else 0.0, "error")
+    return moments_plan(design, n, epsilon, 1e-6 if norm == "l2" else 0.0, "error")
 
 
 def entries(norm: str, u: tuple[int, ...], w: tuple[int, ...]) -> Fraction:

@@ -109,7 +109,7 @@ def test_norms_are_counted_from_far_inside_the_box_to_far_outside() -> None:
 
 
 def test_a_pure_guarantee_is_refused_with_where_to_go() -> None:
-    with pytest.raises(InvalidParameter, match="FunctionalMechanismRegression"):
+    with pytest.raises(InvalidParameter, match="delta=1e-6 for example"):
         plan(delta=0.0)
 
 

@@ -122,7 +122,7 @@ def test_no_bounds_are_an_outcome():
         ({**BOTH, "y_bounds": UnknownBounds(share=0.5)}, "y_bounds"),
         ({**BOTH, "y_bounds": UnknownBounds(within=(0, 1))}, "y_bounds"),
         ({**BOTH, "y_bounds": UnknownBounds(step=1)}, "y_bounds"),
-        ({**BOTH, "delta": 0}, "delta"),
+        ({**BOTH, "delta": -1}, "delta"),
         ({**BOTH, "x_bounds": "privat"}, "x_bounds"),
     ],
 )

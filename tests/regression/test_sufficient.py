@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from dpstats.errors import InvalidData, InvalidParameter
+from dpstats.errors import InvalidData
 from dpstats.regression import PrivateLinearRegression, SufficientStatisticsRegression
 from dpstats.textbook import FunctionalMechanismRegression
 
@@ -77,16 +77,16 @@ def test_undercoverage_would_be_seen() -> None:
     assert stats.binom.cdf(hits, of, 0.93) < 1e-4
 
 
-def test_delta_is_needed_and_spent() -> None:
-    with pytest.raises(InvalidParameter, match="delta must"):
-        SufficientStatisticsRegression(x_bounds=(0, 1), y_bounds=(0, 1), delta=0.0).plan(100, 2)
-    plan = SufficientStatisticsRegression(x_bounds=(0, 1), y_bounds=(0, 1), delta=1e-5).plan(100, 2)
-    assert (plan.guarantee.epsilon, plan.guarantee.delta) == (1.0, 1e-5)
+def test_the_smaller_noise_is_chosen() -> None:
+    for d, delta, norm in ((2, 0.0, "l1"), (1, 1e-6, "l1"), (3, 1e-6, "l2"), (1, 1e-2, "l2")):
+        plan = SufficientStatisticsRegression(x_bounds=(0, 1), y_bounds=(0, 1), delta=delta).plan(100, d)
+        assert (plan.guarantee.epsilon, plan.guarantee.delta) == (1.0, delta if norm == "l2" else 0.0)
+        assert plan.norm == norm and plan.delta_asked == (delta if norm == "l1" else 0.0)
 
 
 def test_the_summary_says_what_is_assumed() -> None:
     rng = np.random.default_rng(2)
-    X, y, _ = dataset(5000, 2, rng)
+    X, y, _ = dataset(5000, 3, rng)
     text = str(SufficientStatisticsRegression(x_bounds=(-4, 4), y_bounds=(-9, 11), random_state=0).fit(X, y).summary())
     assert "nonrobust (residuals of one variance)" in text
     assert "second moments of (1, x, y) with Gaussian noise" in text

@@ -322,13 +322,11 @@ def entries() -> Iterator[Entry]:
         proof="sufficient-statistics.md",
         power=0.4,
     )
-    yield _entry(
-        "regression by the functional mechanism",
-        FunctionalMechanismRegression,
-        LAPLACE,
-        proof="functional-mechanism.md",
-        power=0.3,
-    )
+    for name, kind, options in (
+        ("regression by the functional mechanism", FunctionalMechanismRegression, LAPLACE),
+        ("linear regression at delta = 0", PrivateLinearRegression, {**LAPLACE, "delta": 0.0}),
+    ):
+        yield _entry(name, kind, options, proof="functional-mechanism.md", power=0.3)
     for kind, options, proof in (
         (SufficientStatisticsRegression, GAUSSIAN, "sufficient-statistics.md"),
         (FunctionalMechanismRegression, LAPLACE, "functional-mechanism.md"),
