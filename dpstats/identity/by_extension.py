@@ -26,9 +26,8 @@ from dpstats.identity.lipschitz_extensions import (
     inner_product_surrogate,
     l1_radius,
 )
-from dpstats.identity.power import norm_rate
 from dpstats.identity.row_distance_statistic import round_to_steps
-from dpstats.identity.whitening import Reference, check_signs, grid_law, signs_of
+from dpstats.identity.whitening import Reference, check_signs, grid_law, norm_rate, signs_of
 from dpstats.privacy.stages import Stage
 from dpstats.release.additive import Integers, additive_stages
 from dpstats.release.estimator import parameters
