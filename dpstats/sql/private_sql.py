@@ -37,7 +37,8 @@ from dpstats.sensitivity.elastic import Column, tables
 from dpstats.sql.aggregates import arrange
 from dpstats.sql.answers import PrivateAnswer, PrivateTable, SQLPlan
 from dpstats.sql.catalogue import BaseTable, Catalogue, Path, fold, quoted
-from dpstats.sql.kinds import Answer, Kind, Setting, Source, kind_of_query
+from dpstats.sql.compile import Source
+from dpstats.sql.kinds import Answer, Kind, Setting, kind_of_query
 from dpstats.sql.parse import parse
 from dpstats.sql.quantiles import QuantileAnswers
 from dpstats.sql.query import AS_DECLARED, Query, Several
