@@ -240,7 +240,7 @@ class MiddleRankSum:
         """
         if not self.per_row:
             return pvalue(self._simulate(self.rows // 2, noise, size), released[0], alternative)
-        found = self._fold(released[1])
+        found = _fold(released[1], self.rows, self.per_row)
         statistic = released[0] / self._estimate_std(found, noise)
         reach = noise.quantile(_UNLIKELY / 2) / self.per_row
         half = self.rows // 2
@@ -248,7 +248,7 @@ class MiddleRankSum:
         largest = 0.0
         for least, most in _cut_sizes(first, max(first, min(math.floor(found + reach), half))):
             # Statistics vary most for the largest of these sizes. Standard deviations are smallest for the least.
-            sizes = self._fold(self.per_row * least + _draw_noise(noise, size))
+            sizes = _fold(self.per_row * least + _draw_noise(noise, size), self.rows, self.per_row)
             null = self._simulate(most, noise, size) / self._estimate_std(sizes, noise)
             largest = max(largest, pvalue(null, statistic, alternative))
         return min(1.0, largest + _UNLIKELY)
@@ -263,15 +263,16 @@ class MiddleRankSum:
         sizes = (smaller, larger)
         return null_statistics("two groups", sizes, noise.scale, size, self.subset)
 
-    def _fold(self, released: Any) -> Any:
-        """Return the size of the smaller group by a released size."""
-        return np.minimum(released, self.per_row * self.rows - released) / self.per_row
-
     def _estimate_std(self, found: Any, noise: CountNoise) -> Any:
         """Return the standard deviation of the released statistic at a size a little above a released one."""
         likely = np.clip(found + _ABOVE * noise.std / self.per_row, 0, self.rows / 2)
         # At least half a rank: an empty group has no variance, and at large epsilon neither has the noise.
         return np.sqrt(np.maximum(middle_variance(self.rows, likely, self.subset) + noise.variance, 1.0))
+
+
+def _fold(released: Any, rows: int, per_row: int) -> Any:
+    """Return the size of the smaller group by a released size."""
+    return np.minimum(released, per_row * rows - released) / per_row
 
 
 def _cut_sizes(first: int, last: int) -> Iterator[tuple[int, int]]:
@@ -655,7 +656,7 @@ class TwoSamples:
             if self.rows <= _FEW_ROWS:
                 near += [(m // 2, m) for m in range(2, self.rows)]
             return [limit, *(_two_sample_null(self.kind, self.rows, a, size, m) + drawn for a, m in near)]
-        found, reach = self._fold(released[1]), noise.quantile(_UNLIKELY / 2) / self.per_row
+        found, reach = _fold(released[1], self.rows, self.per_row), noise.quantile(_UNLIKELY / 2) / self.per_row
         low, high = min(math.ceil(found - reach), half), max(math.floor(found + reach), 0)
         likely = self._cutoff(found, noise)
         # Ranges are the same for every released size, so that their draws can be stored.
@@ -664,10 +665,6 @@ class TwoSamples:
             for first, most in _cut_sizes(0, half)
             if most >= low and first <= high
         ]
-
-    def _fold(self, released: Any) -> Any:
-        """Return the size of the smaller group by a released size."""
-        return np.minimum(released, self.per_row * self.rows - released) / self.per_row
 
     def _cutoff(self, found: Any, noise: CountNoise) -> Any:
         """Return about the statistic of a test of level 0.05, in steps, at a released size of the smaller group."""

@@ -20,11 +20,10 @@ from dpstats.inference.estimates import Estimates, HasEstimates
 from dpstats.inference.noisy_counts import CountNoise
 from dpstats.inference.reports import Printed, free_names
 from dpstats.inference.results import list_some
+from dpstats.privacy.additive_stages import Spacing
 from dpstats.privacy.guarantee import Neighbors, PrivacyGuarantee, quotient_up
 from dpstats.privacy.plan import Plan
-from dpstats.privacy.stages import AnyStage, Block, Comparisons, Discovery, OneOf, Smooth, Stage
-from dpstats.privacy.stages.additive import Spacing
-from dpstats.privacy.stages.selection import count_keys
+from dpstats.privacy.stages import AnyStage, Block, Comparisons, Discovery, OneOf, Smooth, Stage, count_keys
 from dpstats.release.additive import JointIntegers, discovery_stage
 from dpstats.release.noise import check_scale
 from dpstats.release.session import Session
