@@ -679,7 +679,7 @@ def _scaled_null(statistic: TwoSamples, first: int, most: int, noise: CountNoise
     # Statistics vary most for the largest of these sizes. Cutoffs are smallest for the least.
     plain = _two_sample_limit(statistic.kind, statistic.rows, most, size) + _draw_released_noise(noise, size, 0)
     released = statistic.per_row * first + _draw_released_noise(noise, size, 1)
-    return np.asarray(plain / statistic._cutoff(statistic._fold(released), noise))
+    return np.asarray(plain / statistic._cutoff(_fold(released, statistic.rows, statistic.per_row), noise))
 
 
 @dataclass(frozen=True)
