@@ -33,7 +33,7 @@ from dpstats.queries.workload import GaussianRelease, SyntheticDistribution, Wor
 from dpstats.release.additive import additive_stages
 from dpstats.release.estimator import parameters
 from dpstats.release.session import Released
-from dpstats.tables.shares import CountShare, ShareErrors
+from dpstats.tables.proportion import CountShare, ShareErrors
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

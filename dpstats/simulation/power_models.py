@@ -27,7 +27,7 @@ from dpstats.inference.noisy_counts import CountNoise, at_least
 from dpstats.means.moments import MEAN, SQUARES, About, BoxErrors, Known, Score
 from dpstats.means.ratio import DifferenceErrors, Ratio
 from dpstats.privacy.additive_stages import Added
-from dpstats.tables.shares import NoisyShare, NoisyShares
+from dpstats.tables.proportion import NoisyShare, NoisyShares
 
 Floats = NDArray[np.float64]
 
