@@ -392,10 +392,7 @@ class QuantileErrors(ErrorDistribution):
         return np.reshape(found, np.shape(widths))
 
 
-# Points whose ranks are close to public target ranks, by repeated halving, and their rank errors
-
-
-# Points: first the middle quantile, then the middle quantiles on either side
+# Points whose ranks are near public target ranks: first the middle quantile, then the middle ones on either side
 
 _LARGEST_DENOMINATOR = 10**6
 Places = NDArray[np.integer[Any]]

@@ -345,9 +345,6 @@ def outside_levels() -> InvalidData:
 
 # Marginal tables of a few attributes of a domain: every cell of a table is a query
 
-
-# Tables
-
 Table = tuple[int, ...]
 """Attributes of a table, by increasing position."""
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from dpstats.lattice.products import above_diagonal
+from dpstats.lattice.sums import above_diagonal
 from dpstats.regression.passes import Floats
 
 _KNOWN = 0.02
