@@ -30,14 +30,13 @@ from dpstats.privacy.guarantee import PrivacyGuarantee
 from dpstats.privacy.plan import ReleasePlan
 from dpstats.privacy.stages import Block as StageBlock
 from dpstats.regression.blocks import Design, DesignRows
-from dpstats.regression.curvature import symmetric
 from dpstats.regression.levels import LevelsPath
 from dpstats.regression.levels_plan import LevelsPlan
 from dpstats.regression.linear_path import STAGE, LinearPath, MomentsPlan, coefficients
 from dpstats.regression.log_linear_path import LogLinearPath
 from dpstats.regression.log_linear_plan import LogLinearPlan
 from dpstats.regression.passes import Floats
-from dpstats.regression.path import Estimate, Path
+from dpstats.regression.path import Estimate, Path, symmetric
 from dpstats.regression.plan import OFFSETS, ROWS, WEIGHT, DesignPlan, RegressionPlan
 from dpstats.regression.rows import MOMENTS, OUTSIDE
 from dpstats.regression.two_valued import LogisticPath
