@@ -366,6 +366,8 @@ class MarginalQueries(LinearQueries, name="marginals"):
     (((0,), (1,)), [6, 15, 5, 7, 9])
     """
 
+    is_counting = True
+
     def __init__(self, domain: Any, tables: Any) -> None:
         self.domain: Domain = check_domain("domain", domain)
         self.tables = check_tables("tables", tables, self.domain)
@@ -379,10 +381,6 @@ class MarginalQueries(LinearQueries, name="marginals"):
     @property
     def size(self) -> int:
         return self.domain.size
-
-    @property
-    def is_counting(self) -> bool:
-        return True
 
     def part(self, i: int) -> slice:
         """Return the slice of the queries that are the cells of table i."""
