@@ -2,7 +2,7 @@
 
 Integers add up exactly modulo 2^64: neither the cut into blocks nor the order of these can show in a sum.
 
-Products are those of Gram matrices and of weighted sums, at the speed of floating-point products. Integers below 2^53
+Products of rows, for Gram matrices and weighted sums, have the speed of floating-point products. Integers below 2^53
 add up exactly as floats, in any order and on any processor. Blocks are so small that none of their partial sums reaches
 this limit. Block sums are added in 64-bit integers.
 """

@@ -1,8 +1,8 @@
 """Statistics in integers, with their sensitivities, null distributions and p-values: of ranks, and of distributions.
 
 Ranks are half ranks, so that mid-ranks of ties are integers. Proofs: docs/proofs/rank-tests.md,
-docs/intervals/ranks.md. Distances are those of Kolmogorov and Smirnov, of Kuiper, and of Cramér and von Mises. Proof:
-docs/proofs/distribution-tests.md.
+docs/intervals/ranks.md. The distances have the names of Kolmogorov and Smirnov, Kuiper, and Cramér and von Mises.
+Proof: docs/proofs/distribution-tests.md.
 """
 
 from __future__ import annotations

@@ -380,8 +380,8 @@ def named_losses(loss: Any) -> dict[str, Loss]:
     return chosen
 
 
-# The table of the guide "A trial": visits of a simulated trial, as messy as real ones
-#
+# The table of the guide "A trial": visits of a simulated trial
+
 # 12,000 visits of 4,000 patients in three arms, one of them rare. Missing entries are coded in three ways: empty, -9
 # and "unk". Follow-up is censored, and two sites are not in the protocol.
 

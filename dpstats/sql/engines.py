@@ -458,7 +458,7 @@ def duckdb_type(name: str, nullable: bool = True) -> ColumnType:
     return ColumnType(name, kind or "other", required, entry, numbers=numbers)
 
 
-# The optimizer of DuckDB, some of whose rules believe the statistics of a file
+# The optimizer of DuckDB: some rules believe the statistics of a file
 
 _SAFE_OPTIMIZER_RULES = frozenset(
     [
