@@ -1,8 +1,7 @@
 """Lower bounds on epsilon by attacking a release; sensitivities by replaying a neighboring dataset."""
 
-from dpstats.auditing.attack import audit, audit_outputs
 from dpstats.auditing.movement import Movement, SensitivityCheck
-from dpstats.auditing.release_check import CheckItem, ReleaseCheck, check_release
+from dpstats.auditing.release_check import CheckItem, ReleaseCheck, audit, audit_outputs, check_release
 from dpstats.auditing.result import (
     AuditResult,
     ExactAuditResult,

@@ -451,7 +451,7 @@ def add_simulate(commands: Any) -> None:
 
 
 def _simulate(options: argparse.Namespace) -> None:
-    from dpstats.simulation.catalogue import named_study
+    from dpstats.simulation.study_report import named_study
 
     entry = named_study(options.name)
     study = entry.study(options.name, _grid(options.grid), options.reps, options.seed)

@@ -19,7 +19,7 @@ from dpstats.inference.results import list_some
 from dpstats.privacy.guarantee import PrivacyGuarantee, quotient_up
 from dpstats.privacy.plan import ReleasePlan
 from dpstats.privacy.stages import Choice, Stage
-from dpstats.quantiles.halving import group_windows, windows
+from dpstats.quantiles.grid import group_windows, windows
 from dpstats.quantiles.quantile_plan import LEAST_SCALE
 from dpstats.release.groups import first_reach, nested_reach
 from dpstats.release.noise import check_scale

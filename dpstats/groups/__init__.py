@@ -3,8 +3,7 @@
 from dpstats.groups.cohorts import CohortTable, cohort_table
 from dpstats.groups.group_means import GroupMeans
 from dpstats.groups.group_quantiles import GroupQuantiles
-from dpstats.groups.mean_per_row import MeanPerRow
-from dpstats.groups.units import one_row_per_unit
+from dpstats.groups.mean_per_row import MeanPerRow, one_row_per_unit
 
 __all__ = ["CohortTable", "GroupMeans", "GroupQuantiles", "MeanPerRow", "cohort_table", "one_row_per_unit"]
 

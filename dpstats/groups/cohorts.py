@@ -31,8 +31,7 @@ from dpstats.privacy.budget import PrivacyBudget
 from dpstats.privacy.guarantee import PrivacyGuarantee
 from dpstats.privacy.plan import ReleasePlan
 from dpstats.release.estimator import PrivateEstimator, fitted, parameters, privacy_facts
-from dpstats.release.parts import PartSession, join_stages, released_part
-from dpstats.release.session import Released, Session
+from dpstats.release.session import PartSession, Released, Session, join_stages, released_part
 from dpstats.tables.contingency import ContingencyTable, TablePlan
 
 Numbers = NDArray[np.float64]

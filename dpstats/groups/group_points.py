@@ -17,8 +17,7 @@ from dpstats.data.values import as_int64
 from dpstats.inference.noisy_counts import FoundCounts, NormalNoise
 from dpstats.privacy.guarantee import PrivacyGuarantee, quotient_up
 from dpstats.privacy.stages import Choice, Stage
-from dpstats.quantiles.grid import Grid, GridPlan
-from dpstats.quantiles.halving import group_rank_errors, group_windows, least_group_distances, offset_ranks
+from dpstats.quantiles.grid import Grid, GridPlan, group_rank_errors, group_windows, least_group_distances, offset_ranks
 from dpstats.quantiles.quantile_plan import (
     CROWDED,
     ESCAPED,

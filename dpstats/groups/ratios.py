@@ -42,8 +42,7 @@ from dpstats.means.ratio import (
 )
 from dpstats.privacy.guarantee import Neighbors, PrivacyGuarantee
 from dpstats.privacy.plan import ReleasePlan
-from dpstats.privacy.stages import Discovery, JointStage, KeyCounts
-from dpstats.privacy.stages.selection import count_keys
+from dpstats.privacy.stages import Discovery, JointStage, KeyCounts, count_keys
 from dpstats.release.additive import choose_smaller, count_discovery, discovery_stage
 from dpstats.release.estimator import PrivateEstimator
 

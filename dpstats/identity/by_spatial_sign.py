@@ -19,8 +19,7 @@ from dpstats.data.parameters import check_real
 from dpstats.data.values import as_int64
 from dpstats.identity.base import PrivateTest
 from dpstats.identity.calibration import IdentityPlan
-from dpstats.identity.power import norm_rate
-from dpstats.identity.whitening import Reference
+from dpstats.identity.whitening import Reference, norm_rate
 from dpstats.lattice import BallLattice
 from dpstats.privacy.stages import Stage
 from dpstats.release.additive import Integers, additive_stages

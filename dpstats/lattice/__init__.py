@@ -11,8 +11,7 @@ The proof is in docs/proofs/lattice.md.
 """
 
 from dpstats.lattice.ball import BallLattice, CrossLattice, NormedLattice, NormSums
-from dpstats.lattice.base import BITS, RowLattice
-from dpstats.lattice.box import BoxLattice
+from dpstats.lattice.base import BITS, BoxLattice, RowLattice
 from dpstats.lattice.rounding import check_finite, check_finite_rows, exact_steps, isqrt_up, observed_pairs
 from dpstats.lattice.sums import Moments
 

@@ -22,7 +22,8 @@ from dpstats.data.values import as_int64
 from dpstats.errors import refuse
 from dpstats.lattice import check_finite_rows
 from dpstats.lattice.base import check_region
-from dpstats.lattice.products import (
+from dpstats.lattice.rounding import SHIFT, accepted_norm, compile_loops, is_compiled, pattern
+from dpstats.lattice.sums import (
     BESIDE,
     ROWS,
     Sums,
@@ -34,7 +35,6 @@ from dpstats.lattice.products import (
     row_bits,
     sum_items,
 )
-from dpstats.lattice.rounding import SHIFT, accepted_norm, compile_loops, is_compiled, pattern
 from dpstats.means.moments import Region
 from dpstats.privacy.guarantee import PrivacyGuarantee
 from dpstats.privacy.plan import ReleasePlan

@@ -23,9 +23,8 @@ from dpstats.inference.reports import picture_of
 from dpstats.inference.results import few_observed
 from dpstats.mechanisms.unknown_bounds import plan_with_bounds, wants_bounds
 from dpstats.privacy.guarantee import PrivacyGuarantee
-from dpstats.quantiles.grid import OneColumn, check_grid, check_sizes, sorted_places
-from dpstats.quantiles.halving import counts_beside, windows
-from dpstats.quantiles.halving import release as release_by_halving
+from dpstats.quantiles.grid import OneColumn, check_grid, check_sizes, counts_beside, sorted_places, windows
+from dpstats.quantiles.grid import release as release_by_halving
 from dpstats.quantiles.quantile_plan import (
     COUNTS,
     CROWDED,

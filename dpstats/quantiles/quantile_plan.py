@@ -15,8 +15,7 @@ from dpstats.privacy.events import BoundedRange
 from dpstats.privacy.guarantee import PrivacyGuarantee, quotient_up
 from dpstats.privacy.plan import largest_cost
 from dpstats.privacy.stages import Choice, Stage
-from dpstats.quantiles.grid import Grid, GridPlan
-from dpstats.quantiles.halving import Node, binomial, least_distance, levels_of, offset_ranks, rank_errors
+from dpstats.quantiles.grid import Grid, GridPlan, Node, binomial, least_distance, levels_of, offset_ranks, rank_errors
 from dpstats.release.groups import first_reach
 from dpstats.release.noise import check_scale
 

@@ -3,9 +3,8 @@
 from dpstats.data.schema import Bins
 from dpstats.queries.answers import WorkloadAnswers
 from dpstats.queries.answers import plot_answers as plot_answers  # registers what pages draw
-from dpstats.queries.domain import Domain
+from dpstats.queries.domain import Domain, MarginalQueries
 from dpstats.queries.linear import HalfspaceQueries, LinearQueries, ParityQueries, PrefixQueries, RangeQueries
-from dpstats.queries.marginals import MarginalQueries
 from dpstats.queries.mwem import MarginalMWEM
 from dpstats.queries.workload import SyntheticDistribution
 

@@ -26,15 +26,14 @@ from dpstats.inference.reports import SIMULATED, picture_of
 from dpstats.inference.results import Summary
 from dpstats.privacy.guarantee import PrivacyGuarantee
 from dpstats.privacy.plan import ReleasePlan
-from dpstats.queries.domain import BYTES_OF_A_CELL
+from dpstats.queries.domain import BYTES_OF_A_CELL, MarginalQueries, check_table
 from dpstats.queries.linear import Numbers
-from dpstats.queries.marginals import MarginalQueries, check_table
 from dpstats.queries.residual_release import ResidualRelease
 from dpstats.queries.workload import GaussianRelease, SyntheticDistribution, WorkloadRelease
 from dpstats.release.additive import additive_stages
 from dpstats.release.estimator import parameters
 from dpstats.release.session import Released
-from dpstats.tables.shares import CountShare, ShareErrors
+from dpstats.tables.proportion import CountShare, ShareErrors
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

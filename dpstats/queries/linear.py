@@ -352,6 +352,8 @@ class PrefixQueries(LinearQueries, name="prefixes"):
     [10, 30, 60, 100]
     """
 
+    is_counting = True
+
     def __init__(self, size: Any) -> None:
         self._size = check_integer("size", size, at_least=1)
 
@@ -362,10 +364,6 @@ class PrefixQueries(LinearQueries, name="prefixes"):
     @property
     def size(self) -> int:
         return self._size
-
-    @property
-    def is_counting(self) -> bool:
-        return True
 
     @property
     def vc_dimension(self) -> int:
@@ -416,6 +414,8 @@ class RangeQueries(LinearQueries, name="ranges"):
     [30, 90]
     """
 
+    is_counting = True
+
     def __init__(self, size: Any, ends: Any = None) -> None:
         self._size = check_integer("size", size, at_least=1)
         self._all = ends is None
@@ -449,10 +449,6 @@ class RangeQueries(LinearQueries, name="ranges"):
     @property
     def size(self) -> int:
         return self._size
-
-    @property
-    def is_counting(self) -> bool:
-        return True
 
     @property
     def vc_dimension(self) -> int | None:
@@ -506,6 +502,8 @@ class ParityQueries(LinearQueries, name="parities"):
     (((0,), (1,), (0, 1)), [70, 60, 50])
     """
 
+    is_counting = True
+
     def __init__(self, d: Any, k: Any) -> None:
         self._d = check_integer("d", d, at_least=1, at_most=_MOST_BITS)
         self._k = check_integer("k", k, at_least=1, at_most=self._d)
@@ -525,10 +523,6 @@ class ParityQueries(LinearQueries, name="parities"):
     @property
     def size(self) -> int:
         return 1 << self._d
-
-    @property
-    def is_counting(self) -> bool:
-        return True
 
     @property
     def vc_dimension(self) -> int | None:
@@ -591,6 +585,8 @@ class HalfspaceQueries(LinearQueries, name="halfspaces"):
     (5, (5,))
     """
 
+    is_counting = True
+
     def __init__(self, points: Any, n: Any, random_state: Any = 0) -> None:
         self._points = _rounded(points)
         count = check_integer("n", n, at_least=1)
@@ -610,10 +606,6 @@ class HalfspaceQueries(LinearQueries, name="halfspaces"):
     @property
     def size(self) -> int:
         return len(self._points)
-
-    @property
-    def is_counting(self) -> bool:
-        return True
 
     @property
     def vc_dimension(self) -> int:

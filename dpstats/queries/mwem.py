@@ -31,9 +31,18 @@ from dpstats.privacy.guarantee import PrivacyGuarantee
 from dpstats.privacy.plan import MARGINS, ReleasePlan, largest_cost
 from dpstats.privacy.stages import AnyStage, Selection, Stage
 from dpstats.privacy.totals import covers
-from dpstats.queries.domain import BYTES_OF_A_CELL, TIMES, Counts, counts_of
+from dpstats.queries.domain import (
+    BYTES_OF_A_CELL,
+    TIMES,
+    Contrasts,
+    Counts,
+    MarginalQueries,
+    Table,
+    check_table,
+    counts_of,
+    margins,
+)
 from dpstats.queries.linear import FRACTION_BITS, ROW, Numbers
-from dpstats.queries.marginals import Contrasts, MarginalQueries, Table, check_table, margins
 from dpstats.queries.workload import FULL_TABLE, Measured, SyntheticDistribution, WorkloadRelease, descend, uniform
 from dpstats.release.estimator import parameters
 from dpstats.release.noise import check_scale

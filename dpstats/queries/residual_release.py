@@ -20,20 +20,22 @@ from dpstats.data.rows import Rows
 from dpstats.errors import refuse, show
 from dpstats.privacy.plan import ReleasePlan
 from dpstats.privacy.stages import Block
-from dpstats.queries.domain import Counts, codes_of, counts_of
-from dpstats.queries.linear import Numbers
-from dpstats.queries.marginals import (
+from dpstats.queries.domain import (
+    Counts,
     MarginalQueries,
     Table,
     added_up,
     cell_variance,
     closure,
+    codes_of,
+    counts_of,
     margins,
     residual,
     share,
     whole_factor,
     whole_residual,
 )
+from dpstats.queries.linear import Numbers
 from dpstats.queries.workload import FULL_TABLE, Fit, fit, measured
 from dpstats.release.additive import JointIntegers
 

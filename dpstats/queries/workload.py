@@ -23,17 +23,21 @@ from dpstats.errors import refuse
 from dpstats.lattice import isqrt_up
 from dpstats.privacy.budget import PrivacyBudget
 from dpstats.privacy.plan import ReleasePlan
-from dpstats.queries.domain import Counts, Domain, check_domain, counts_of, domain_schema
-from dpstats.queries.linear import FRACTION_BITS, LinearQueries, Numbers
-from dpstats.queries.marginals import (
+from dpstats.queries.domain import (
     Contrasts,
+    Counts,
+    Domain,
     MarginalQueries,
     Table,
+    check_domain,
     check_tables,
+    counts_of,
+    domain_schema,
     places,
     residual_coefficients,
     whole_factor,
 )
+from dpstats.queries.linear import FRACTION_BITS, LinearQueries, Numbers
 from dpstats.release.additive import Integers
 from dpstats.release.estimator import PrivateEstimator, parameters
 

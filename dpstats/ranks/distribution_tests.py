@@ -24,21 +24,21 @@ from dpstats.inference.results import HypothesisTest, Summary, significant
 from dpstats.privacy.guarantee import PrivacyGuarantee
 from dpstats.privacy.plan import ReleasePlan
 from dpstats.privacy.stages import Shuffle
-from dpstats.ranks.distribution_statistics import (
+from dpstats.ranks.rank_tests import GroupRankTest, RankTest
+from dpstats.ranks.statistics import (
+    PUBLIC_SEED,
     STATISTICS,
     OneSample,
     TwoSamples,
     cutoff,
+    distance_pvalue,
     find_probabilities,
     is_discrete,
     is_summed,
     order_labels,
     probability_steps,
-    pvalue,
     two_samples,
 )
-from dpstats.ranks.rank_tests import GroupRankTest, RankTest
-from dpstats.ranks.statistics import PUBLIC_SEED
 from dpstats.release.additive import Integers, additive_stages
 from dpstats.release.estimator import parameters, plan_on_sample
 from dpstats.release.session import Released, Session
@@ -252,7 +252,7 @@ class _DistributionTest(RankTest):
         steps = np.rint(released[DIFFERENCE] / statistic.spacing)
         nulls = statistic.nulls(steps, noise, self.n_simulations)
         self.statistic_ = float(released[DIFFERENCE][0])
-        self.pvalue_ = pvalue(nulls, float(steps[0]), statistic.slack)
+        self.pvalue_ = distance_pvalue(nulls, float(steps[0]), statistic.slack)
         self.cutoff_ = cutoff(nulls, _LEVEL, statistic.slack) * statistic.spacing
         sizes, sizes_std = None, 0.0
         if statistic.per_row:
@@ -285,7 +285,10 @@ class _DistributionTest(RankTest):
         statistic, noise, n = plan.statistic, plan.statistic_noise, plan.n_samples
         exact = statistic.measure(self._arrange(draw(n, plan, rng), rng.permutation(n)))
         steps = exact + noise.draw(rng, exact.shape)
-        return pvalue(statistic.nulls(steps, noise, self.n_simulations), float(steps[0]), statistic.slack) <= level
+        return (
+            distance_pvalue(statistic.nulls(steps, noise, self.n_simulations), float(steps[0]), statistic.slack)
+            <= level
+        )
 
     def _power(self, n: int, draw: Callable[..., Any], level: float, n_datasets: int) -> float:
         """Return the fraction of simulated datasets that the test rejects."""

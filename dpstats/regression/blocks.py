@@ -17,7 +17,8 @@ from dpstats.data.rows import Rows, Table
 from dpstats.data.values import as_int64
 from dpstats.errors import attempt, refuse
 from dpstats.lattice import check_finite, observed_pairs
-from dpstats.lattice.products import (
+from dpstats.lattice.rounding import squared_norms
+from dpstats.lattice.sums import (
     ROWS,
     Integers,
     Sums,
@@ -29,7 +30,6 @@ from dpstats.lattice.products import (
     sum_items,
     weighted,
 )
-from dpstats.lattice.rounding import squared_norms
 from dpstats.means.moments import check_bounds
 from dpstats.regression.passes import Bins, Floats, Passes, apply_columns, choose_passes
 
@@ -168,7 +168,7 @@ class Design:
 
 # A fit converts its rows once, and keeps them if they are few enough. Rows are rounded to integers on a fine lattice.
 # Matrices and coefficients that multiply them are public and rounded so that the products are exact
-# (dpstats/lattice/products.py). So the contribution of a row does not depend on other rows, nor on the processor.
+# (dpstats/lattice/sums.py). So the contribution of a row does not depend on other rows, nor on the processor.
 
 Result = TypeVar("Result")
 X_BITS = 18

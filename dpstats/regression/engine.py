@@ -25,20 +25,19 @@ from dpstats.data.values import as_int64, quiet
 from dpstats.errors import refuse, refuse_data, state_charges
 from dpstats.lattice import check_finite_rows
 from dpstats.lattice.base import FREE_SQUARES, FREE_SQUARES_L1, box_movement, free_weight
-from dpstats.lattice.products import Sums
+from dpstats.lattice.sums import Sums
 from dpstats.means.moments import check_bounds
 from dpstats.privacy.guarantee import PrivacyGuarantee
 from dpstats.privacy.plan import ReleasePlan
 from dpstats.privacy.stages import Block as StageBlock
 from dpstats.regression.blocks import Design, DesignRows
-from dpstats.regression.curvature import symmetric
 from dpstats.regression.levels import LevelsPath
 from dpstats.regression.levels_plan import LevelsPlan
 from dpstats.regression.linear_path import STAGE, LinearPath, MomentsPlan, coefficients
 from dpstats.regression.log_linear_path import LogLinearPath
 from dpstats.regression.log_linear_plan import LogLinearPlan
 from dpstats.regression.passes import Floats
-from dpstats.regression.path import Estimate, Path
+from dpstats.regression.path import Estimate, Path, symmetric
 from dpstats.regression.plan import OFFSETS, ROWS, WEIGHT, DesignPlan, RegressionPlan
 from dpstats.regression.rows import MOMENTS, OUTSIDE
 from dpstats.regression.two_valued import LogisticPath

@@ -19,7 +19,6 @@ from typing import Any
 import numpy as np
 
 from dpstats.regression.blocks import Design, Question
-from dpstats.regression.curvature import Curvature, positive
 from dpstats.regression.hypotheses import LogLevel
 from dpstats.regression.log_linear_plan import (
     CALIBRATION,
@@ -41,7 +40,7 @@ from dpstats.regression.log_linear_plan import (
     rate_ends,
 )
 from dpstats.regression.passes import Floats
-from dpstats.regression.path import NEGLIGIBLE, WIDEST, Estimate
+from dpstats.regression.path import NEGLIGIBLE, WIDEST, Curvature, Estimate, positive
 from dpstats.regression.plan import LAST_NORMS, NORMS, STEPS, size_name, step_name, step_number
 from dpstats.regression.rows import CURVATURE, GRADIENT, MEAT, OUTSIDE, SIZE, coordinates
 from dpstats.regression.two_valued import FLOORS, LARGEST_EFFECT, LastStep, LevelPath

@@ -33,8 +33,7 @@ from dpstats.privacy.gaussian import (
 )
 from dpstats.privacy.guarantee import Neighbors, PrivacyGuarantee, parse_neighbors, quotient_up, up
 from dpstats.privacy.plan import Plan, ReleasePlan
-from dpstats.privacy.stages import Block, Discovery, JointStage, KeyCounts, Stage
-from dpstats.privacy.stages.selection import count_keys
+from dpstats.privacy.stages import Block, Discovery, JointStage, KeyCounts, Stage, count_keys
 from dpstats.release.noise import MIN_SCALE, check_scale
 from dpstats.release.session import Session
 

@@ -26,8 +26,8 @@ from dpstats.groups.comparisons import draw
 from dpstats.inference.noisy_counts import CountNoise, at_least
 from dpstats.means.moments import MEAN, SQUARES, About, BoxErrors, Known, Score
 from dpstats.means.ratio import DifferenceErrors, Ratio
-from dpstats.privacy.stages.additive import Added
-from dpstats.tables.shares import NoisyShare, NoisyShares
+from dpstats.privacy.additive_stages import Added
+from dpstats.tables.proportion import NoisyShare, NoisyShares
 
 Floats = NDArray[np.float64]
 

@@ -20,10 +20,11 @@ from dpstats.inference.estimates import Estimates, HasEstimates
 from dpstats.inference.noisy_counts import CountNoise
 from dpstats.inference.reports import Printed, free_names
 from dpstats.inference.results import list_some
+from dpstats.privacy.additive_stages import Spacing
 from dpstats.privacy.guarantee import Neighbors, PrivacyGuarantee, quotient_up
 from dpstats.privacy.plan import Plan
-from dpstats.privacy.stages import AnyStage, Comparisons, Discovery, OneOf, Smooth, Stage
-from dpstats.privacy.stages.additive import Spacing
+from dpstats.privacy.stages import AnyStage, Block, Comparisons, Discovery, OneOf, Smooth, Stage, count_keys
+from dpstats.release.additive import JointIntegers, discovery_stage
 from dpstats.release.noise import check_scale
 from dpstats.release.session import Session
 from dpstats.sensitivity.smooth import LEVEL, half_width, noise_width
@@ -245,6 +246,23 @@ def _convert_stage(stage: AnyStage, unit: Spacing) -> AnyStage:
 def _convert_steps(stage: Stage, unit: Spacing) -> Stage:
     assert isinstance(stage.spacing, float)
     return replace(stage, spacing=unit if isinstance(unit, tuple) else stage.spacing * unit)
+
+
+DISCOVERY_BITS = 28
+"""Rows have two to this power of steps where keys are not declared: 64-bit integers hold 2^34 rows of a key."""
+_ROUNDING_MARGIN = 1 + 1e-12
+
+
+def plan_shares(several: Several, guarantee: PrivacyGuarantee) -> Discovery:
+    """Return the stage of numbers of keys that are not declared, under Gaussian noise."""
+    row, keys = several.row_steps, count_keys(guarantee.neighbors)
+    blocks = [Block(ROWS, keys, 1 / row, 1.0)]
+    if several.parts:
+        blocks.append(Block(SHARES, keys * several.parts, 1.0, 1.0))
+    # A replaced row leaves one key and enters another, with its shares.
+    far = math.sqrt(keys * row**2 + several.moved_squared(keys == 1)) * _ROUNDING_MARGIN
+    touched = JointIntegers(ANSWER, tuple(blocks), math.inf, far)
+    return discovery_stage(touched, row, guarantee.epsilon, guarantee.delta, guarantee.neighbors)
 
 
 # Errors of answers

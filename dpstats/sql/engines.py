@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import re
 import weakref
 from collections import Counter
 from collections.abc import Iterable, Mapping
@@ -29,18 +28,23 @@ from dpstats.data.parameters import column_names
 from dpstats.data.text import TextFile, of_text_file, separator
 from dpstats.data.values import number_sql
 from dpstats.errors import InvalidData, InvalidParameter, is_public, refuse, refuse_data
-from dpstats.sql.catalogue import DUCKDB, POSTGRES, Ask, BaseTable, ColumnType, fold, quoted
-from dpstats.sql.file_tables import (
+from dpstats.sql.catalogue import (
+    DUCKDB,
+    POSTGRES,
+    Ask,
+    BaseTable,
+    ColumnType,
     Listed,
     add_folders,
     check_different_names,
-    check_reading,
     copy_frame,
     file_identity,
+    fold,
     found_files,
     frame_forms,
-    keep_safe_rules,
     parquet_source,
+    postgres_type,
+    quoted,
     table_label,
 )
 
@@ -454,6 +458,76 @@ def duckdb_type(name: str, nullable: bool = True) -> ColumnType:
     return ColumnType(name, kind or "other", required, entry, numbers=numbers)
 
 
+# The optimizer of DuckDB: some rules believe the statistics of a file
+
+_SAFE_OPTIMIZER_RULES = frozenset(
+    [
+        "build_side_probe_side",
+        "column_lifetime",
+        "common_aggregate",
+        "common_subexpressions",
+        "cte_inlining",
+        "expression_rewriter",
+        "join_order",
+        "materialized_cte",
+        "reorder_filter",
+        "unused_columns",
+    ]
+)
+"""Rules that rewrite expressions, leave out columns that nobody uses, and order the work.
+
+Statistics decide at most the order of joins, and sums of integers are the same in any order.
+"""
+
+
+def keep_safe_rules(connection: Any) -> None:
+    """Switch off all rules of the optimizer but those whose results no statistics can change.
+
+    A file states the least and the greatest entry of its columns. NaN is not among them, and some writers
+    cut or order text otherwise than DuckDB. Rules that believe it leave out rows, so that one row of a file can hide
+    others. Conditions are not moved into the reader of a file either, which skips parts of it.
+    """
+    rules = connection.execute("SELECT name FROM system.main.duckdb_optimizers()").fetchall()
+    off = sorted({name for (name,) in rules} - _SAFE_OPTIMIZER_RULES)
+    connection.execute(f"SET disabled_optimizers = '{','.join(off)}'")
+
+
+_FALSE_STATISTICS = Path(__file__).with_name("statistics.parquet")
+"""A file with false statistics, which tests/sql/statistics_file.py makes."""
+
+
+def check_reading(connection: Any) -> None:
+    """Refuse a DuckDB that believes the statistics of a file, by a file of this package with false statistics.
+
+    A part of it has NaN, infinity, and entries beyond those
+    that it states as its greatest.
+    """
+    read = f"read_parquet({file_literal(_FALSE_STATISTICS)})"
+    x, y = (DUCKDB.only_finite(name) for name in "xy")
+    checks = {
+        f"SELECT count(*), count({x}), count({y}), sum(n) FROM {read}": [(8, 5, 5, 1975308656)],
+        f"SELECT count(*) FROM {read} WHERE {x} > 19.5": [(4,)],
+        f"SELECT count(*) FROM {read} WHERE {x} > 20.5 OR NOT {x} <= 20.5": [(0,)],
+        f"SELECT count(*) FROM {read} WHERE {x} IS NULL": [(3,)],
+        f"SELECT count(*) FROM {read} WHERE abs({y}) > 3": [(0,)],
+        f"SELECT count(*) FROM {read} WHERE n > 4": [(2,)],
+        f"SELECT count(*) FROM {read} WHERE s > 'b'": [(2,)],
+        f"SELECT count(*) FROM (SELECT n, count(*) FROM {read} GROUP BY n) AS q": [(6,)],
+        f"SELECT count(*) FROM {read} AS a JOIN (SELECT n FROM {read} WHERE n > 4) AS b ON a.n = b.n": [(4,)],
+    }
+    for sql, expected in checks.items():
+        found = None
+        with contextlib.suppress(Exception):
+            found = connection.execute(sql).fetchall()
+        if found != expected:
+            raise refuse(
+                "connection",
+                got="one that leaves out rows by the statistics of the file",
+                allowed="be to a DuckDB that reads every row of a Parquet file",
+                remedy="Read the file into a data frame, or install another version.",
+            )
+
+
 # Postgres
 
 
@@ -664,36 +738,3 @@ def _distinct(names: Iterable[str]) -> list[str]:
     listed = list(names)
     counts = Counter(fold(name) for name in listed)
     return [name for name in listed if counts[fold(name)] == 1]
-
-
-# Types in Postgres
-
-_DOUBLE_ENTRY = POSTGRES.only_finite("CAST({0} AS double precision)")
-# NaN, infinity and a number beyond doubles, which a conversion would refuse, are missing. A number that is too small
-# for doubles is 0.
-_NUMERIC_ENTRY = (
-    "(CASE WHEN abs({0}) < 1e-307 THEN CAST(0 AS double precision) "
-    "WHEN abs({0}) <= 1.7976931348623157e308 THEN CAST({0} AS double precision) END)"
-)
-_POSTGRES_TYPES = (
-    dict.fromkeys(("smallint", "integer", "bigint"), ("BIGINT", "whole", "{}"))
-    | dict.fromkeys(("real", "double precision"), ("DOUBLE", "real", _DOUBLE_ENTRY))
-    | dict.fromkeys(("text", "character varying", "character", "uuid"), ("VARCHAR", "text", POSTGRES.bytewise))
-    | {
-        "numeric": ("DOUBLE", "real", _NUMERIC_ENTRY),
-        "boolean": ("BOOLEAN", "truth", "{}"),
-        "date": ("DATE", "date", "{}"),
-        "timestamp without time zone": ("TIMESTAMP", "time", "{}"),
-    }
-)
-"""Our type and kind of a type of Postgres, and the SQL of its entries."""
-
-
-def postgres_type(name: str, required: bool = False) -> ColumnType:
-    """Return the type of Postgres's name for it."""
-    plain = re.sub(r"\([\d,-]+\)", "", name)
-    known = _POSTGRES_TYPES.get(plain)
-    if known is None:
-        return ColumnType(name, "other", required)
-    ours, kind, entry = known
-    return ColumnType(ours, kind, required and kind != "real", entry)

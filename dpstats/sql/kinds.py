@@ -1,6 +1,7 @@
 """Kinds of queries. One object for each kind knows how it is planned, read, released, answered and explained.
 
-Proofs: docs/proofs/elastic-sensitivity.md, docs/proofs/truncated-sums.md, docs/proofs/several-aggregates.md.
+Proofs: docs/proofs/elastic-sensitivity.md, docs/proofs/truncated-sums.md, docs/proofs/several-aggregates.md,
+docs/proofs/discovery.md.
 """
 
 from __future__ import annotations
@@ -8,25 +9,36 @@ from __future__ import annotations
 import contextlib
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Generic, NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from dpstats.errors import InvalidData, InvalidParameter, ScaleOutOfRange, refuse, refuse_data
+from dpstats.errors import ScaleOutOfRange, refuse
 from dpstats.groups.group_points import GroupQuantilesPlan, choose_group_points, release_group_points
 from dpstats.privacy.guarantee import PrivacyGuarantee
+from dpstats.privacy.stages import Smooth as SmoothStage
+from dpstats.privacy.stages import Stage
 from dpstats.quantiles.quantile import release_points
+from dpstats.release.additive import Integers, additive_stages, count_discovery, smaller_noise
 from dpstats.release.session import Session
 from dpstats.sensitivity.elastic import Column, Count, ElasticSensitivity, Join, Relation, tables
-from dpstats.sensitivity.smooth import LEVEL, smooth_level
-from dpstats.sql.answers import ANSWER, ROWS, SHARES, PrivateTable, SQLPlan, answered
-from dpstats.sql.catalogue import BaseTable, Dialect, Probe, fold, quoted
-from dpstats.sql.compile import Compiled, read_cells
-from dpstats.sql.engines import DuckDBEngine, PostgresEngine, is_postgres
-from dpstats.sql.plans import DISCOVERY_BITS, discovery_plan, exact_plan, public_plan, smooth_plan, unit_plan
+from dpstats.sensitivity.smooth import LEVEL, LEVEL_SHARE, level_stage, smooth_level, smooth_stage
+from dpstats.sql.answers import (
+    ANSWER,
+    DISCOVERY_BITS,
+    ROWS,
+    SHARES,
+    PrivateTable,
+    SQLPlan,
+    Truncation,
+    answered,
+    plan_shares,
+)
+from dpstats.sql.catalogue import BaseTable
+from dpstats.sql.compile import Compiled, Source, read_cells
 from dpstats.sql.quantiles import (
     MOST_ROWS,
     QuantileAnswers,
@@ -43,170 +55,107 @@ from dpstats.sql.query import FINEST, Measure, Query, Several
 from dpstats.sql.scope import refuse_clause
 from dpstats.sql.several import PrivateAnswers, all_answered
 
-# The data: one snapshot of a database, which runs compiled SQL only
-
-# Its results are private. Frequencies come from the same snapshot as answers, and are queried once per column.
-
-Result = TypeVar("Result")
+# Plans of answers of numbers, which follow from public facts
 
 
-class Source:
-    """A snapshot of the tables that a connection has, or of files.
+def exact_plan(query: Query, guarantee: PrivacyGuarantee) -> SQLPlan:
+    """Return the plan of an answer from public tables only: it has no noise, and costs nothing."""
+    return SQLPlan((), replace(guarantee, epsilon=0.0, delta=0.0), query)
 
-    Parameters
-    ----------
-    data : DuckDB or psycopg connection, str, or mapping of str to path or data frame
-        See `DuckDBEngine` and `PostgresEngine`.
-    types : mapping of str to str, optional
-        Types of columns of CSV files, by "table.column": see `PrivateSQL`. Other columns are text.
-    """
 
-    def __init__(self, data: Any, types: Mapping[str, str] | None = None) -> None:
-        if types and not isinstance(data, Mapping):
-            raise refuse("types", allowed="be given for CSV files only", remedy="Remove types, which a connection has.")
-        self._known: dict[tuple[str, str], int] = {}
-        self._unreadable: dict[str, str] = {}
-        self._engine = PostgresEngine(data) if is_postgres(data) else DuckDBEngine(data, types or {})
-        self._probe, self._settings = (Probe(self.dialect, settings) for settings in (False, True))
-        self._over = False
-        self.refresh()
+def public_plan(query: Query, moved: int, guarantee: PrivacyGuarantee, budget: Any = None) -> SQLPlan:
+    """Return the plan of an answer with a sensitivity of at most ``moved`` steps, for any private tables."""
+    size = query.cells * query.measure.parts
+    most = far = max(moved, 1)
+    if isinstance(query.measure, Several):
+        # In l2 columns move less than they add up to: many of them have less Gaussian noise.
+        times = max(moved // query.moved, 1)
+        far = math.isqrt(times**2 * query.measure.moved_squared(query.added) - 1) + 1
 
-    @property
-    def dialect(self) -> Dialect:
-        """Dialect of compiled SQL."""
-        return self._engine.dialect
+    def make_plan(delta: float) -> SQLPlan:
+        integers = Integers(ANSWER, size, 1.0, most, far)
+        stages = additive_stages([integers], guarantee.epsilon, delta, neighbors=guarantee.neighbors)
+        return SQLPlan(stages, replace(guarantee, delta=delta), query)
 
-    @property
-    def lasting(self) -> bool:
-        """Whether a snapshot lasts until `refresh`, and does not end with `rest`."""
-        return self._engine.lasting
+    if not isinstance(query.measure, Several):
+        return make_plan(0.0)
+    return smaller_noise(make_plan, guarantee.delta, lambda plan: plan.noise(ANSWER).std, budget)
 
-    def refresh(self, names: Iterable[str] = ()) -> None:
-        """Begin a new snapshot, and discard cached facts of the old one. Tables must be read again.
 
-        Parameters
-        ----------
-        names : iterable of str
-            Tables, as SQL. Postgres locks their definitions until the snapshot ends.
-        """
-        self._known.clear()
-        self._unreadable.clear()
-        begun = False
-        try:
-            self._engine.begin(names)
-            begun = True
-        except (InvalidData, InvalidParameter):
-            raise
-        except Exception:  # its words may show data: the error is raised after it
-            pass
-        self._over = not begun
-        if self._over:
-            raise InvalidData(f"{self.dialect.name} could not begin to read the tables: check the connection")
-        self._engine.check_functions(self._ask)
-        self._check_meaning(self._probe)
+def discovery_plan(query: Query, guarantee: PrivacyGuarantee) -> SQLPlan:
+    """Return the plan of numbers of keys that are not declared, where a row of the data is one row of the result."""
+    several = query.measure
+    assert isinstance(several, Several)
+    if several.parts:
+        return SQLPlan((plan_shares(several, guarantee),), guarantee, query)
+    return SQLPlan((count_discovery(ANSWER, ROWS, guarantee, several.bits),), guarantee, query)
 
-    @contextlib.contextmanager
-    def snapshot(self, names: Iterable[str]) -> Iterator[None]:
-        """Read from one snapshot: the last one where it lasts, or one for this block."""
-        if self.lasting:
-            yield
-            return
-        try:
-            self.refresh(names)
-            yield
-        finally:
-            self.rest()
 
-    def rest(self) -> None:
-        """End a snapshot that does not last."""
-        if not self.lasting:
-            self._over = True
-            self._engine.end()
+_PARTS_OF_A_STEP = 1 << 10
+"""Parts of an integer in which noise with heavy tails is drawn. Its smallest scale is a few parts."""
+_LARGEST_SCALE = 2.0**52
 
-    def _check_meaning(self, probe: Probe) -> None:
-        """Refuse an engine that computes something else."""
-        self._engine.check_settings(self._ask)
-        failure = probe.find_failure(self._ask)
-        if failure is not None:
-            raise refuse(
-                "connection",
-                got=f"one that fails the check of {failure}",
-                allowed=f"be one that computes as {self.dialect.name} does",
-                remedy="A setting or function changes it, or it is another engine. Open another connection.",
-            )
 
-    def tables(self) -> dict[str, BaseTable]:
-        """Return the base tables, by their names in lower case."""
-        return self._engine.tables(self._ask)
+def smooth_plan(query: Query, guarantee: PrivacyGuarantee, interval: bool) -> SQLPlan:
+    """Return the plan of an answer whose noise depends on frequencies in private tables."""
+    size = query.cells * query.measure.parts
+    law = "laplace" if guarantee.delta else "student"
+    finer = 1 if law == "laplace" or query.moved >= _PARTS_OF_A_STEP else _PARTS_OF_A_STEP
+    level = LEVEL_SHARE[law] * guarantee.epsilon if interval else 0.0
+    epsilon = (guarantee.epsilon - level) * (1 - 2.0**-50) if interval else guarantee.epsilon
 
-    def views(self) -> frozenset[str]:
-        """Return the names of views."""
-        return self._engine.views(self._ask)
+    def of(furthest: float) -> SmoothStage:
+        return smooth_stage(
+            ANSWER,
+            epsilon,
+            guarantee.delta,
+            spacing=1 / finer,
+            least=0.5 if law == "laplace" else 8.0,
+            furthest=furthest,
+            size=size,
+            noise=law,
+            steady=interval,
+            neighbors=guarantee.neighbors,
+        )
 
-    def run(self, sql: str, parameters: list[Any] | None = None) -> list[tuple[Any, ...]]:
-        """Return all rows of compiled SQL, if the connection gave it the same meaning before and after."""
-        self._check_meaning(self._settings)
-        rows = self._ask(sql, parameters)
-        self._engine.check_settings(self._ask)
-        return rows
+    # The largest sensitivity whose noise can still be drawn; with it the largest answer.
+    small = of(1024.0)
+    furthest = float(int(_LARGEST_SCALE * small.sensitivity_share / float(small.ratio)))
+    largest = int(furthest) // (2 * finer * size)
+    stage = of(furthest)
+    stages: tuple[Stage | SmoothStage, ...] = (level_stage(level, guarantee.neighbors), stage) if interval else (stage,)
+    total = guarantee if law == "laplace" else replace(guarantee, delta=0.0)
+    return SQLPlan(stages, total, query, finer, largest)
 
-    def columns(self, sql: str, parameters: list[Any]) -> list[NDArray[np.int64]]:
-        """Return the columns of compiled SQL whose entries are 64-bit integers, under the same condition."""
-        self._check_meaning(self._settings)
-        columns = self._read(self._engine.columns, sql, parameters)
-        self._engine.check_settings(self._ask)
-        return columns
 
-    def _ask(self, sql: str, parameters: list[Any] | None = None) -> list[tuple[Any, ...]]:
-        """Return all rows of SQL."""
-        return self._read(self._engine.execute, sql, parameters or [])
-
-    def _read(self, read: Callable[[str, list[Any]], Result], sql: str, parameters: list[Any]) -> Result:
-        """Return a result of SQL; an error of the engine's, which may quote values, is not passed on."""
-        self._engine.confirm_unchanged()
-        if self._over:
-            raise InvalidData("an error ended the snapshot: call refresh(), which reads the tables again")
-        result = None
-        with contextlib.suppress(Exception):
-            result = read(sql, parameters)
-        if result is None:
-            # Its transaction has ended with it. Another one may see other data, which is for the user to begin.
-            self._over = True
-            raise InvalidData(
-                f"{self.dialect.name} could not compute the query on these data; its message may show them, and is "
-                "not shown"
-            )
-        return result
-
-    def check_entries(self, table: BaseTable) -> None:
-        """Refuse a table of text with an entry that is not of its declared type."""
-        if table.name not in self._unreadable:
-            self._unreadable[table.name] = self._engine.find_unreadable(table, self._ask)
-        column = self._unreadable[table.name]
-        if column:
-            raise refuse_data(
-                f"{table.name}.{column}",
-                got="another one",
-                allowed="have entries of its declared type only",
-                remedy="Correct the file, declare another type, or set missing='drop': such entries are then missing.",
-            )
-
-    def size(self, table: BaseTable) -> int:
-        """Return the number of rows of a table, which neighboring databases share."""
-        key = table.name, ""
-        if key not in self._known:
-            self._known[key] = int(self.run(f"SELECT count(*) FROM {table.source}")[0][0])
-        return self._known[key]
-
-    def frequency(self, table: BaseTable, column: str) -> int:
-        """Return the private frequency of the most frequent nonmissing value of a column."""
-        key = table.name, column
-        if key not in self._known:
-            # Entries are equal here if they are equal to a join.
-            entry = table.columns[fold(column)][1].entry.format(quoted(column))
-            counts = f"SELECT count(*) AS n FROM {table.source} WHERE {entry} IS NOT NULL GROUP BY {entry}"
-            self._known[key] = int(self.run(f"SELECT coalesce(max(n), 0) FROM ({counts}) AS q")[0][0])
-        return self._known[key]
+def unit_plan(query: Query, guarantee: PrivacyGuarantee, method: str, rows: int) -> SQLPlan:
+    """Return the plan of sums over units, cut at a threshold of up to 2^rows rows of the largest value."""
+    measure, grouped = query.measure, bool(query.groups)
+    # Start at a sixteenth of the largest value. Smaller thresholds would remove almost everything.
+    bits, parts, moved = 0, ["all"], 2 if grouped and not query.added else 1
+    if isinstance(measure, Several):
+        moved = query.moved
+    elif measure.kind == "sum":
+        bits = max(measure.high, -measure.low, 1).bit_length()
+        ends = (("positive", measure.high), ("negative", -measure.low))
+        parts = [word for word, end in ends if end > 0] or parts
+    epsilon = guarantee.epsilon if len(parts) == 1 else guarantee.epsilon / 2 * (1 - 2.0**-50)
+    truncations = tuple(
+        Truncation(
+            part if len(parts) == 2 else ANSWER,
+            method,
+            epsilon,
+            (max(bits - 4, 0), rows + bits),
+            moved,
+            query.cells * measure.parts,
+            # The threshold is divided among the cells of a unit. With few rows, most of the result would be fractions.
+            _PARTS_OF_A_STEP if grouped and measure.reach < _PARTS_OF_A_STEP else 1,
+            guarantee.neighbors,
+        )
+        for part in parts
+    )
+    stages = tuple(stage for truncation in truncations for stage in truncation.stages())
+    return SQLPlan(stages, replace(guarantee, delta=0.0), query, truncations=truncations)
 
 
 # Queries and their kinds

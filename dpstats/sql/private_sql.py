@@ -36,8 +36,9 @@ from dpstats.release.witness import Releasing
 from dpstats.sensitivity.elastic import Column, tables
 from dpstats.sql.aggregates import arrange
 from dpstats.sql.answers import PrivateAnswer, PrivateTable, SQLPlan
-from dpstats.sql.catalogue import BaseTable, Catalogue, Path, fold, quoted
-from dpstats.sql.kinds import Answer, Kind, Setting, Source, kind_of_query
+from dpstats.sql.catalogue import BaseTable, Catalogue, ForeignKey, fold, quoted
+from dpstats.sql.compile import Source
+from dpstats.sql.kinds import Answer, Kind, Setting, kind_of_query
 from dpstats.sql.parse import parse
 from dpstats.sql.quantiles import QuantileAnswers
 from dpstats.sql.query import AS_DECLARED, Query, Several
@@ -164,7 +165,7 @@ def check_key(data: Source, table: BaseTable, key: str, parameter: str) -> None:
         )
 
 
-def _read_path(table: BaseTable, text: str, tables: Mapping[str, BaseTable]) -> Path:
+def _read_path(table: BaseTable, text: str, tables: Mapping[str, BaseTable]) -> ForeignKey:
     """Return a path that is written as "column -> table.key"."""
     parameter = f"unit[{table.name!r}]"
     column, _, target = (word.strip() for word in text.partition("->"))
@@ -178,7 +179,7 @@ def _read_path(table: BaseTable, text: str, tables: Mapping[str, BaseTable]) -> 
     found, other_kind = other.columns[fold(key)]
     left = Known(Column(table.name, own), kind, table.name)
     same_type(parameter, left, Known(Column(other.name, found), other_kind, other.name))
-    return Path(own, fold(name), found)
+    return ForeignKey(own, fold(name), found)
 
 
 def _check_path(name: str, tables: Mapping[str, BaseTable]) -> None:

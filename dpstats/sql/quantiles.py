@@ -38,9 +38,18 @@ from dpstats.quantiles.quantile import choose_points, read_points
 from dpstats.quantiles.quantile_plan import ROWS, QuantilePlan, observed_plan, points_plan
 from dpstats.release.groups import LARGEST_NESTED, LARGEST_REACH, first_reach, nested_reach
 from dpstats.release.session import Released, Session
-from dpstats.sql.answers import HALF_ROW, THRESHOLD_SHARE, CellAnswers, Numbers, SQLPlan, Threshold, exclude_unitless
+from dpstats.sql.answers import (
+    DISCOVERY_BITS,
+    HALF_ROW,
+    THRESHOLD_SHARE,
+    CellAnswers,
+    Numbers,
+    SQLPlan,
+    Threshold,
+    exclude_unitless,
+    plan_shares,
+)
 from dpstats.sql.answers import ROWS as KEY_ROWS
-from dpstats.sql.plans import DISCOVERY_BITS, plan_shares
 from dpstats.sql.query import Quantiles, Query, Several
 
 FOUND_SHARE = 0.3

@@ -22,10 +22,10 @@ from dpstats.release.additive import additive_stages
 from dpstats.release.estimator import fitted, parameters
 from dpstats.release.session import Released, Session
 from dpstats.survival.cells import MOST_ROWS, TABLE, Cells, SurvivalEstimator, assumptions, crowding_notes, levels_for
-from dpstats.survival.hazard_ratios import Reference
-from dpstats.survival.null_distribution import (
+from dpstats.survival.hazard_ratios import (
     RESIDUALS,
     NullDistribution,
+    Reference,
     Residuals,
     residual_integers,
     simulate_pvalues,

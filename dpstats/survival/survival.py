@@ -22,9 +22,8 @@ from dpstats.inference.results import ConfidenceInterval, Summary, plain, signif
 from dpstats.release.estimator import parameters
 from dpstats.release.session import Released
 from dpstats.survival.cells import TABLE, assumptions, crowding_notes, default_bins, first_edge, steep_notes
-from dpstats.survival.comparisons import ComparesCurves
 from dpstats.survival.curves import LEAST_IN_NOISE, PlacedCurves
-from dpstats.survival.results import AreaErrors, CurveErrors, QuantileErrors, SurvivalEstimate, shown
+from dpstats.survival.results import AreaErrors, ComparesCurves, CurveErrors, QuantileErrors, SurvivalEstimate, shown
 from dpstats.survival.table import SurvivalTable, draw_curves
 from dpstats.survival.table_plan import TablePlan, check_edges, survival_plan
 

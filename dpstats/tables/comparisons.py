@@ -16,17 +16,23 @@ from dpstats.inference.estimates import Estimates
 from dpstats.inference.noisy_counts import CountNoise
 from dpstats.privacy.guarantee import PrivacyGuarantee
 from dpstats.tables.equations import (
+    COHENS_H,
+    DIFFERENCE,
+    ODDS_RATIO,
+    RISK_RATIO,
     CommonErrors,
+    Measure,
     PairedErrors,
     Strata,
     TrendErrors,
     common,
+    effect,
     equation_estimate,
     homogeneity_pvalue,
     reciprocal,
 )
 from dpstats.tables.null_tests import Cells, TableTest
-from dpstats.tables.shares import COHENS_H, DIFFERENCE, ODDS_RATIO, RISK_RATIO, Measure, NoisyShare, effect
+from dpstats.tables.proportion import NoisyShare
 
 _BOTH = "that of the groups and that of the outcome"
 _MEASURES = {each.name: each for each in (ODDS_RATIO, RISK_RATIO, DIFFERENCE)}

@@ -24,7 +24,7 @@ from dpstats.inference.reports import SIMULATED
 from dpstats.inference.results import FREE, HypothesisTest, Summary
 from dpstats.parallel import cut
 from dpstats.privacy.guarantee import PrivacyGuarantee
-from dpstats.tables.shares import CountShare, NoisyShare, ShareErrors
+from dpstats.tables.proportion import CountShare, NoisyShare, ShareErrors
 
 # Released counts, from which all reports of a table derive
 

@@ -11,9 +11,14 @@ from numpy.typing import NDArray
 
 from dpstats.data.parameters import check_choice, check_integer, check_real
 from dpstats.errors import InvalidParameter, refuse
-from dpstats.identity.by_extension import ExtensionTest, InnerProductDesign, LipschitzStage, chooses_exact
+from dpstats.identity.by_extension import (
+    ExtensionTest,
+    InnerProductDesign,
+    LipschitzStage,
+    chooses_exact,
+    inner_product_constant,
+)
 from dpstats.identity.calibration import IdentityPlan
-from dpstats.identity.lipschitz_extensions import inner_product_constant
 from dpstats.identity.whitening import Reference
 from dpstats.release.estimator import parameters
 from dpstats.release.session import Released

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from dpstats.auditing import attack, audit, audit_outputs
+from dpstats.auditing import audit, audit_outputs, release_check
 from dpstats.errors import InvalidParameter
 from dpstats.mechanisms import RandomizedResponse
 from dpstats.privacy import gaussian_sigma
@@ -135,9 +135,11 @@ def test_the_fewest_runs_prove_nothing_and_break_nothing(release) -> None:
 
 def test_the_event_is_chosen_on_runs_that_are_not_counted(monkeypatch: pytest.MonkeyPatch) -> None:
     seen = {}
-    choose, count = attack.choose_event, attack.count_event
-    monkeypatch.setattr(attack, "choose_event", lambda pair, delta: seen.update(chosen=pair) or choose(pair, delta))
-    monkeypatch.setattr(attack, "count_event", lambda *rest: seen.update(counted=rest[-1]) or count(*rest))
+    choose, count = release_check.choose_event, release_check.count_event
+    monkeypatch.setattr(
+        release_check, "choose_event", lambda pair, delta: seen.update(chosen=pair) or choose(pair, delta)
+    )
+    monkeypatch.setattr(release_check, "count_event", lambda *rest: seen.update(counted=rest[-1]) or count(*rest))
     audit(laplace, 0.0, 1.0, epsilon=1.0, n_trials=2000, batched=True, random_state=0)
     for chosen, counted in zip(seen["chosen"], seen["counted"], strict=True):
         assert len(chosen[0]) == len(counted[0]) == 1000

@@ -12,7 +12,7 @@ import pytest
 from dpstats.auditing import movement as movements
 from dpstats.auditing.movement import in_steps, measure_change, movement, stated_sensitivity, vectors
 from dpstats.privacy import Block, Choice, Coins, Comparisons, JointStage, OneOf, Responses, Selection, Smooth, Stage
-from dpstats.quantiles.halving import cells, group_windows, windows
+from dpstats.quantiles.grid import cells, group_windows, windows
 from dpstats.release.groups import Runs
 from dpstats.release.session import Part
 from dpstats.release.witness import Declared, Seen

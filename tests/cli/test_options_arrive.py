@@ -20,11 +20,10 @@ import pytest
 
 from dpstats.cli import main
 from dpstats.cli.budget import add_audit, add_budget
-from dpstats.cli.conformal import CONFORMAL, PredictionColumns
 from dpstats.cli.doctor import add_demo, add_simulate
 from dpstats.cli.groups import GROUP_MEANS, HISTOGRAM, KS, SURVIVAL, TABLE
 from dpstats.cli.mean import BOUNDS, MEAN, PROPORTION, QUANTILE, SPARSE_MEAN
-from dpstats.cli.regress import IDENTITY_TEST, REGRESS, STATISTIC
+from dpstats.cli.regress import CONFORMAL, IDENTITY_TEST, REGRESS, STATISTIC, PredictionColumns
 from dpstats.cli.release import ReleaseCommand
 from dpstats.privacy import PrivacyBudget
 from tests.cli.commands import parsed

@@ -22,11 +22,11 @@ from registry.search import Search
 
 from dpstats.auditing.movement import measure_change, stated_sensitivity
 from dpstats.errors import DPStatsError
-from dpstats.groups.units import UnitTotals
+from dpstats.groups.mean_per_row import UnitTotals
 from dpstats.means.ratio import GaussianTotals, LaplaceTotals
 from dpstats.privacy import Neighbors
+from dpstats.privacy import additive_stages as private_scale
 from dpstats.privacy.stages import Smooth
-from dpstats.privacy.stages import additive as private_scale
 from dpstats.queries import workload as gaussian_release
 
 FAMILIES = {

@@ -61,7 +61,7 @@ from dpstats.privacy import (
     zcdp_epsilon,
 )
 from dpstats.privacy.events import BoundedRange
-from dpstats.quantiles.halving import rank_errors
+from dpstats.quantiles.grid import rank_errors
 from dpstats.release.additive import has_private_size
 from dpstats.release.estimator import PrivateEstimator
 from dpstats.release.noise import ExactNoise, SimulatedNoise

@@ -27,7 +27,7 @@ from dpstats.errors import InvalidData
 from dpstats.groups import GroupMeans
 from dpstats.means import ClippedMean
 from dpstats.mechanisms import RandomizedResponse
-from dpstats.quantiles import PrivateQuantile, halving
+from dpstats.quantiles import PrivateQuantile, grid
 from dpstats.queries import Domain, LinearQueries, WorkloadAnswers
 from dpstats.queries import workload as gaussian_release
 from dpstats.release.additive import has_private_size
@@ -99,13 +99,13 @@ def test_a_row_at_an_end_moves_no_release_further_than_its_plan_declares(entry: 
 @pytest.mark.parametrize("seed", range(6))
 def test_every_row_is_in_exactly_one_part_of_a_level(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     rng, seen = np.random.default_rng(seed), []
-    cells = halving.cells
+    cells = grid.cells
 
     def kept(places: Any, *more: Any) -> Any:
         seen.append(places.tolist())
         return cells(places, *more)
 
-    monkeypatch.setattr(halving, "cells", kept)
+    monkeypatch.setattr(grid, "cells", kept)
     # On so coarse a grid that chosen points have many rows, which are the ends of parts.
     rows = rng.integers(0, 6, size=40).astype(float)
     fractions = [j / 8 for j in range(1, 8)]
@@ -256,7 +256,7 @@ def test_the_share_of_a_part_is_that_of_its_rows() -> None:
     for count in (1, 2, 3, 7, 10):
         fractions = tuple(j / (count + 1) for j in range(1, count + 1))
         place: dict[int | None, Fraction] = {}
-        for level in halving.levels_of(fractions):
+        for level in grid.levels_of(fractions):
             for node in level:
                 low = Fraction(0) if node.lower is None else place[node.lower]
                 high = Fraction(1) if node.upper is None else place[node.upper]

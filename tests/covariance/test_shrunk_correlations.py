@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from dpstats.covariance import PrivateCorrelation, PrivateCovariance
-from dpstats.covariance.shrunk_correlations import _MEANS, _best_ball, _normal_moments
+from dpstats.covariance.private_correlation import _MEANS, _best_ball, _normal_moments
 from dpstats.means.ellipsoids import Extension
 
 NORMS = Extension(3, 1 / 3, 0.0, 18, norms=True)
@@ -70,7 +70,7 @@ def test_the_constant_has_the_least_noise(n: int, d: int, monkeypatch: pytest.Mo
 
     planned = noise()
     for constant in _MEANS:
-        monkeypatch.setattr("dpstats.covariance.shrunk_correlations._MEANS", (constant,))
+        monkeypatch.setattr("dpstats.covariance.private_correlation._MEANS", (constant,))
         assert planned < 1.1 * noise()
 
 

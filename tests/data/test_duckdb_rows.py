@@ -17,8 +17,8 @@ from dpstats.errors import InvalidData, InvalidParameter
 from dpstats.groups import GroupMeans
 from dpstats.means import AdaptiveMean, ClippedMean
 from dpstats.regression import PrivateLinearRegression
+from dpstats.sql.compile import Source
 from dpstats.sql.engines import FUNCTIONS as OF_ANSWERS
-from dpstats.sql.kinds import Source
 
 duckdb = pytest.importorskip("duckdb")
 

@@ -14,7 +14,7 @@ from dpstats.errors import BudgetExceeded, DPStatsError, InvalidData, InvalidPar
 from dpstats.groups import CohortTable, GroupMeans, GroupQuantiles
 from dpstats.means import UnknownBounds
 from dpstats.privacy import PrivacyBudget, compose
-from dpstats.release.parts import join_stages
+from dpstats.release.session import join_stages
 from dpstats.tables import ContingencyTable
 
 DECLARED: dict[str, Any] = {

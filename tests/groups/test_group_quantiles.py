@@ -77,7 +77,7 @@ def test_intervals_cover(
 
 def test_intervals_without_the_error_of_the_choice_would_not_cover(monkeypatch: pytest.MonkeyPatch) -> None:
     from dpstats.groups import group_points as quantile_plan
-    from dpstats.quantiles.halving import Law
+    from dpstats.quantiles.grid import Law
 
     exact = Law(-1, np.array([0.0, 1.0, 0.0]))
     monkeypatch.setattr(quantile_plan, "group_rank_errors", lambda size, scale: exact)

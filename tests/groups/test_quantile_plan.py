@@ -12,8 +12,7 @@ from dpstats.errors import ScaleOutOfRange
 from dpstats.groups import GroupQuantiles
 from dpstats.groups.group_points import ROWS, Aims, GroupQuantilesPlan, found_quantiles_plan
 from dpstats.privacy import Stage
-from dpstats.quantiles.grid import check_grid
-from dpstats.quantiles.halving import binomial, group_rank_errors
+from dpstats.quantiles.grid import binomial, check_grid, group_rank_errors
 from dpstats.quantiles.quantile_plan import HIGH, LOW, POINT, SPARE, Target
 
 FRACTIONS = (0.05, 0.5, 0.8)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from dpstats.groups.units import (
+from dpstats.groups.mean_per_row import (
     BETWEEN,
     COUNT_WEIGHT,
     HIGH,

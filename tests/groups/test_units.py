@@ -14,7 +14,7 @@ import pytest
 from dpstats.data.parameters import unit_of
 from dpstats.errors import InvalidData, InvalidParameter
 from dpstats.groups import GroupMeans, one_row_per_unit
-from dpstats.groups.units import Units
+from dpstats.groups.mean_per_row import Units
 from dpstats.means import ClippedMean
 from dpstats.quantiles import PrivateQuantile
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from dpstats.errors import InvalidParameter
-from dpstats.identity.power import norm_rate, unit_vector
+from dpstats.identity.whitening import norm_rate, unit_vector
 
 
 @pytest.mark.parametrize("vector", [[3.0, 4.0], [-3.0, -4.0], [-1e300, 2.0], [0, -5], [1e-320, 0.0]])

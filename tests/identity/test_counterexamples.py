@@ -13,8 +13,8 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "conformance"))
 from registry.identity import A, B, C, P, counterexample, printed_extension, sign_neighbors
 
 from dpstats.identity import LipschitzExtensionTest, RowDistanceTest, SpatialSignTest
+from dpstats.identity.by_extension import exact_inner_product_extension
 from dpstats.identity.by_filtering import quadratic_statistic, replace_rows, rows_beyond
-from dpstats.identity.lipschitz_extensions import exact_inner_product_extension
 
 
 def test_printed_extension_jumps_by_24_between_neighbours() -> None:

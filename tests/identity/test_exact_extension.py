@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 from dpstats.errors import InvalidParameter
-from dpstats.identity import lipschitz_extensions as exact_extension
-from dpstats.identity.lipschitz_extensions import exact_inner_product_extension
+from dpstats.identity import by_extension as exact_extension
+from dpstats.identity.by_extension import exact_inner_product_extension
 from tests.identity.sign_datasets import FIRST, SECOND, datasets, distance, inside_set, plain_statistic
 
 

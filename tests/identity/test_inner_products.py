@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from dpstats.errors import InvalidData
-from dpstats.identity.lipschitz_extensions import (
+from dpstats.identity.by_extension import (
     check_sign_rows,
     exact_inner_product_extension,
     inner_product_constant,

@@ -8,7 +8,7 @@ import pytest
 from scipy.integrate import quad
 from scipy.stats import norm
 
-from dpstats.identity.lipschitz_extensions import expected_saving, extended_squares, l1_cost, l1_excess, l1_extension
+from dpstats.identity.by_extension import expected_saving, extended_squares, l1_cost, l1_excess, l1_extension
 from tests.identity.sign_datasets import datasets, neighbour_groups, plain_statistic
 
 

@@ -10,8 +10,8 @@ from dpstats.data.opening import open_source
 from dpstats.data.rows import Rows
 from dpstats.data.schema import Schema
 from dpstats.errors import InvalidData
-from dpstats.lattice import box as box_sql
-from dpstats.lattice.box import BoxLattice
+from dpstats.lattice import base as box_sql
+from dpstats.lattice.base import BoxLattice
 
 duckdb = pytest.importorskip("duckdb")
 

@@ -25,10 +25,9 @@ from dpstats.quantiles import PrivateMedian, PrivateQuantile
 from dpstats.ranks import MannWhitneyTest
 from dpstats.regression import PrivateLinearRegression
 from dpstats.release.receipts import verify_receipt
-from dpstats.simulation.catalogue import CATALOGUE, named_study
 from dpstats.simulation.cell_fits import fit_broken_line, fit_power_sum
 from dpstats.simulation.store import describe
-from dpstats.simulation.study_report import crossover, plot_risk
+from dpstats.simulation.study_report import CATALOGUE, crossover, named_study, plot_risk
 from dpstats.sql import PrivateSQL
 from dpstats.tables import ContingencyTable
 from dpstats.textbook import IterativeConstruction, SmallDB

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from dpstats.identity import FilteringTest, LipschitzExtensionTest, RowDistanceTest, SpatialSignTest
-from dpstats.identity.power import unit_vector
+from dpstats.identity.whitening import unit_vector
 from dpstats.ranks import KruskalWallisTest, MannWhitneyTest, SignedRankTest
 from tests.nets.statements import FAR, Cell, Numbers, check, fits, scores, wrong
 

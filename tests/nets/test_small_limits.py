@@ -105,7 +105,7 @@ def test_what_is_beyond_a_limit_is_refused_and_not_charged(name: str, monkeypatc
 
 # Limits beyond which the same is computed in another way.
 ANOTHER_WAY: dict[str, Callable[[], Any]] = {
-    "identity.lipschitz_extensions._MAX_INTEGER": lambda: l1_extension(np.array([9, -3, 14, 0, 7]), 40, 20)
+    "identity.by_extension._MAX_INTEGER": lambda: l1_extension(np.array([9, -3, 14, 0, 7]), 40, 20)
 }
 
 

@@ -12,8 +12,8 @@ import numpy as np
 import pytest
 
 from dpstats.quantiles import PrivateQuantile
-from dpstats.quantiles import halving as halves
-from dpstats.quantiles.halving import cells, levels_of, part
+from dpstats.quantiles import grid as halves
+from dpstats.quantiles.grid import cells, levels_of, part
 from dpstats.release.groups import Cells
 
 LAST = 4

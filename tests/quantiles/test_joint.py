@@ -8,7 +8,7 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from dpstats.quantiles.halving import counts_beside, group_windows, windows
+from dpstats.quantiles.grid import counts_beside, group_windows, windows
 
 LAST = 4
 

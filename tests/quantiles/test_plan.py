@@ -8,7 +8,7 @@ import pytest
 from dpstats.errors import InvalidData, InvalidParameter
 from dpstats.privacy import Choice, Stage, compose
 from dpstats.quantiles import PrivateQuantile
-from dpstats.quantiles.halving import least_distance, offset_ranks, rank_errors
+from dpstats.quantiles.grid import least_distance, offset_ranks, rank_errors
 from dpstats.quantiles.quantile_plan import HIGH, LOW, POINT
 
 

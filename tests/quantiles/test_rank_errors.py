@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from dpstats.quantiles.halving import (
+from dpstats.quantiles.grid import (
     Law,
     _drawn,
     binomial,

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from dpstats.queries import residual_release as allocation
-from dpstats.queries.marginals import cell_variance, closure, residual
+from dpstats.queries.domain import cell_variance, closure, residual
 from dpstats.queries.residual_release import allocate, movement
 
 SHAPES = [(2, 3), (2, 2, 2), (3, 2, 4), (2, 3, 2, 2)]

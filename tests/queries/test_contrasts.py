@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from scipy.linalg import helmert
 
-from dpstats.queries.marginals import Contrasts, closure, margins, places, residual, residual_coefficients, whole_factor
+from dpstats.queries.domain import Contrasts, closure, margins, places, residual, residual_coefficients, whole_factor
 
 SHAPE = (3, 2, 5, 4)
 

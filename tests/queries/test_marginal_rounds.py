@@ -10,8 +10,8 @@ import pytest
 from dpstats.data.rows import Table
 from dpstats.privacy import PrivacyGuarantee
 from dpstats.queries import Domain, LinearQueries, MarginalMWEM
+from dpstats.queries.domain import MarginalQueries
 from dpstats.queries.linear import ROW
-from dpstats.queries.marginals import MarginalQueries
 from dpstats.queries.mwem import MOVED, Rounds, default_rounds
 
 SHAPE = (2, 3)

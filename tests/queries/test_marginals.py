@@ -10,7 +10,7 @@ import pytest
 
 from dpstats.errors import InvalidParameter
 from dpstats.queries import Domain, LinearQueries
-from dpstats.queries.marginals import MarginalQueries, margins, spread
+from dpstats.queries.domain import MarginalQueries, margins, spread
 from tests.queries.families import check_family
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from dpstats.queries.marginals import closure, margins, residual
+from dpstats.queries.domain import closure, margins, residual
 from dpstats.queries.workload import measured
 
 SHAPE, N = (2, 3, 2), 50

@@ -10,8 +10,7 @@ import pytest
 from dpstats.data.rows import Table
 from dpstats.errors import InvalidParameter
 from dpstats.queries import LinearQueries, residual_release
-from dpstats.queries.domain import Domain
-from dpstats.queries.marginals import MarginalQueries
+from dpstats.queries.domain import Domain, MarginalQueries
 from dpstats.queries.residual_release import RESIDUALS, ResidualRelease
 from tests.queries.reading import private_table
 

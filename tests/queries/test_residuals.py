@@ -7,7 +7,7 @@ import itertools
 import numpy as np
 import pytest
 
-from dpstats.queries.marginals import added_up, cell_variance, closure, margins, residual, whole_factor, whole_residual
+from dpstats.queries.domain import added_up, cell_variance, closure, margins, residual, whole_factor, whole_residual
 
 SHAPE = (2, 3, 4)
 TABLES = [(0, 1), (1, 2)]

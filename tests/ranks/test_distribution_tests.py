@@ -16,14 +16,14 @@ from dpstats.errors import InvalidData, InvalidParameter
 from dpstats.inference.noisy_counts import CountNoise
 from dpstats.privacy import PrivacyBudget
 from dpstats.ranks import GoodnessOfFitTest, KolmogorovSmirnovTest, goodness_of_fit, ks_test
-from dpstats.ranks.distribution_statistics import (
+from dpstats.ranks.statistics import (
     GRAIN,
     STATISTICS,
     OneSample,
     TwoSamples,
     cutoff,
+    distance_pvalue,
     order_labels,
-    pvalue,
     two_sample_sensitivity,
     two_sample_steps,
 )
@@ -127,7 +127,11 @@ def test_pvalues_and_cutoffs_agree() -> None:
     ):
         nulls = statistic.nulls(np.array(released), noise, 999)
         end = cutoff(nulls, 0.05, statistic.slack)
-        assert pvalue(nulls, end + 1e-6 * abs(end), statistic.slack) <= 0.05 < pvalue(nulls, end, statistic.slack)
+        assert (
+            distance_pvalue(nulls, end + 1e-6 * abs(end), statistic.slack)
+            <= 0.05
+            < distance_pvalue(nulls, end, statistic.slack)
+        )
     assert cutoff(nulls, 1e-4) == math.inf
 
 

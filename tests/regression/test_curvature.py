@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from dpstats.regression.curvature import Curvature, pooled, positive, symmetric
+from dpstats.regression.path import Curvature, pooled, positive, symmetric
 
 
 def test_averages_go_by_precision() -> None:

@@ -9,8 +9,8 @@ from scipy.special import expit
 
 from dpstats.regression import PrivateLogisticRegression
 from dpstats.regression.blocks import Blocks, Design
-from dpstats.regression.curvature import Curvature
 from dpstats.regression.engine import first_path
+from dpstats.regression.path import Curvature
 from dpstats.regression.plan import RATE, regression_plan, step_name
 from dpstats.regression.two_valued import LogisticPath
 from tests.regression.exact_paths import exact, walked

@@ -9,9 +9,9 @@ import pytest
 
 from dpstats.regression import PrivateLinearRegression
 from dpstats.regression.blocks import Design
-from dpstats.regression.curvature import Curvature
 from dpstats.regression.engine import first_path
 from dpstats.regression.linear_path import LinearPath
+from dpstats.regression.path import Curvature
 from dpstats.regression.plan import LAST_NORMS, LENGTHS, NORMS, ROWS, regression_plan
 
 

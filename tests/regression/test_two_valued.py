@@ -11,10 +11,10 @@ import statsmodels.api as sm
 
 from dpstats.regression import PrivateCountRegression, PrivateGammaRegression, PrivateLogisticRegression
 from dpstats.regression.blocks import Design
-from dpstats.regression.curvature import Curvature
 from dpstats.regression.engine import walked
 from dpstats.regression.log_linear_path import LogLinearPath
 from dpstats.regression.log_linear_plan import log_linear_plan
+from dpstats.regression.path import Curvature
 from dpstats.regression.two_valued import LevelPath, LogisticPath, Moments
 
 N = 20_000

@@ -7,7 +7,7 @@ import pytest
 
 from dpstats.means import ClippedMean
 from dpstats.simulation import Rademacher, Study
-from dpstats.simulation.catalogue import CATALOGUE, _mean_terms, named_study
+from dpstats.simulation.study_report import CATALOGUE, _mean_terms, named_study
 
 
 @pytest.fixture(scope="module")

@@ -8,8 +8,7 @@ from dpstats.errors import InvalidParameter
 from dpstats.inference.figures import new_figure
 from dpstats.means import ClippedMean
 from dpstats.simulation import Rademacher, Study, crossing_point, fit_rate
-from dpstats.simulation.catalogue import named_study
-from dpstats.simulation.study_report import crossover, plot_crossing, plot_power, plot_risk
+from dpstats.simulation.study_report import crossover, named_study, plot_crossing, plot_power, plot_risk
 
 
 @pytest.fixture(scope="module")

@@ -9,7 +9,7 @@ import pandas as pd
 
 from dpstats.groups import CohortTable, GroupMeans, GroupQuantiles, MeanPerRow, one_row_per_unit
 from dpstats.regression import PrivateLogisticRegression
-from dpstats.simulation.trial import PATIENTS, SITES, find_truth, make_visits
+from dpstats.simulation.samplers import PATIENTS, SITES, find_truth, make_visits
 from dpstats.survival import PrivateSurvival
 from dpstats.tables import ContingencyTable
 

@@ -12,8 +12,8 @@ from unittest.mock import patch
 import duckdb
 
 from dpstats.data import duckdb_rows
+from dpstats.sql.compile import Source
 from dpstats.sql.engines import DuckDBEngine
-from dpstats.sql.kinds import Source
 
 Rows = tuple[tuple[Any, ...], ...]
 Database = tuple[tuple[str, str, Rows], ...]

@@ -11,9 +11,8 @@ import pytest
 
 from dpstats.sql import PrivateSQL
 from dpstats.sql.catalogue import DUCKDB
-from dpstats.sql.compile import Compiled
+from dpstats.sql.compile import Compiled, Source
 from dpstats.sql.engines import FUNCTIONS
-from dpstats.sql.kinds import Source
 
 NAMES = ["", "it's", 'a"b', "--", "x"]
 VALUES = [0.0, -3.5, 2.25, 1e300, -math.inf, math.nan, None, 4.999, 1e-9]

@@ -17,7 +17,7 @@ import pytest
 from dpstats.errors import InvalidData, InvalidParameter
 from dpstats.privacy import PrivacyBudget
 from dpstats.sql import PrivateSQL
-from dpstats.sql.kinds import Source
+from dpstats.sql.compile import Source
 
 
 def test_files_and_frames_are_tables(tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ from dpstats.data import files
 from dpstats.data.duckdb_rows import connect
 from dpstats.errors import DPStatsError, InvalidData
 from dpstats.sql import PrivateSQL
-from dpstats.sql.file_tables import found_files, parquet_source
+from dpstats.sql.catalogue import found_files, parquet_source
 
 pytest.importorskip("duckdb")
 pytest.importorskip("pyarrow")

@@ -14,7 +14,7 @@ from dpstats.sensitivity.elastic import Column, Join, Select, Table
 from dpstats.sensitivity.smooth import smooth_level
 from dpstats.sql import PrivateSQL
 from dpstats.sql.engines import duckdb_type
-from dpstats.sql.plans import public_plan, smooth_plan, unit_plan
+from dpstats.sql.kinds import public_plan, smooth_plan, unit_plan
 from dpstats.sql.query import Group, Literal, Measure, Query
 
 

@@ -16,9 +16,9 @@ import pytest
 from dpstats.errors import InvalidData, InvalidParameter
 from dpstats.privacy import PrivacyBudget
 from dpstats.sql import PrivateSQL
-from dpstats.sql.compile import Compiled
-from dpstats.sql.engines import is_postgres, postgres_type
-from dpstats.sql.kinds import Source
+from dpstats.sql.catalogue import postgres_type
+from dpstats.sql.compile import Compiled, Source
+from dpstats.sql.engines import is_postgres
 from tests.sql.databases import fill
 from tests.sql.fuzz import Databases, compare_postgres, random_question
 

@@ -15,7 +15,7 @@ from dpstats.privacy import Discovery, Neighbors, PrivacyBudget, PrivacyGuarante
 from dpstats.sensitivity.elastic import tables
 from dpstats.sql import PrivateSQL
 from dpstats.sql import kinds as kinds_of_queries
-from dpstats.sql.kinds import Source
+from dpstats.sql.compile import Source
 
 PAIRS = "SELECT COUNT(*) FROM r JOIN s ON r.a = s.a"
 

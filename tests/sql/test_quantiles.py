@@ -23,8 +23,7 @@ from dpstats.privacy import Choice, Discovery, OneOf, PrivacyBudget, PrivacyGuar
 from dpstats.privacy.events import BoundedRange
 from dpstats.privacy.guarantee import parse_neighbors
 from dpstats.quantiles import PrivateQuantile
-from dpstats.quantiles.grid import check_grid
-from dpstats.quantiles.halving import binomial, group_rank_errors, group_windows, windows
+from dpstats.quantiles.grid import binomial, check_grid, group_rank_errors, group_windows, windows
 from dpstats.quantiles.quantile import choose_points
 from dpstats.quantiles.quantile_plan import HIGH, LOW, observed_plan, points_plan
 from dpstats.release.groups import LARGEST_NESTED, nested_reach

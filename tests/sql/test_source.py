@@ -11,7 +11,7 @@ import pytest
 from dpstats.errors import InvalidData, InvalidParameter
 from dpstats.privacy import PrivacyBudget
 from dpstats.sql import PrivateSQL
-from dpstats.sql.kinds import Source
+from dpstats.sql.compile import Source
 
 
 @pytest.fixture

@@ -15,8 +15,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from dpstats.errors import InvalidParameter
-from dpstats.sql import PrivateSQL, file_tables
-from dpstats.sql import engines as duckdb_engine
+from dpstats.sql import PrivateSQL, engines
 from tests.sql import statistics_file
 
 ROWS = 600
@@ -132,8 +131,8 @@ def test_the_file_of_the_check_is_the_one_that_is_described() -> None:
 
 @pytest.mark.parametrize("rule", ["filter_pushdown", "statistics_propagation", "join_filter_pushdown filter_pushdown"])
 def test_a_rule_that_believes_statistics_is_noticed(rule: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    safe = file_tables._SAFE_OPTIMIZER_RULES
-    monkeypatch.setattr(file_tables, "_SAFE_OPTIMIZER_RULES", safe | {*rule.split()})
+    safe = engines._SAFE_OPTIMIZER_RULES
+    monkeypatch.setattr(engines, "_SAFE_OPTIMIZER_RULES", safe | {*rule.split()})
     with pytest.raises(InvalidParameter, match="leaves out rows by the statistics"):
         PrivateSQL({"t": statistics_file.PATH}, epsilon=1.0)
 
@@ -150,6 +149,6 @@ def test_tables_of_another_engine_are_refused(tmp_path: Path, monkeypatch: pytes
     connection = duckdb.connect()
     connection.execute("CREATE TABLE t AS SELECT 1 AS a")
     # An attached lake or SQLite file needs an extension, so its kind is said here.
-    monkeypatch.setattr(duckdb_engine, "_DATABASE_KIND", "SELECT 'ducklake'")
+    monkeypatch.setattr(engines, "_DATABASE_KIND", "SELECT 'ducklake'")
     with pytest.raises(InvalidParameter, match="must be to a database of DuckDB, got one of ducklake"):
         PrivateSQL(connection, epsilon=1.0)

@@ -9,8 +9,7 @@ import pytest
 
 from dpstats.survival import LogRankTest
 from dpstats.survival.cells import LeastSquares, levels_for, times_at_edges
-from dpstats.survival.hazard_ratios import Reference
-from dpstats.survival.null_distribution import Residuals, residual_integers
+from dpstats.survival.hazard_ratios import Reference, Residuals, residual_integers
 from dpstats.survival.table_plan import expected_cells
 
 M = 4

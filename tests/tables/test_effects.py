@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 from dpstats.inference.noisy_counts import CountNoise
-from dpstats.tables.shares import COHENS_H, DIFFERENCE, ODDS_RATIO, RISK_RATIO, NoisyShare, effect
+from dpstats.tables.equations import COHENS_H, DIFFERENCE, ODDS_RATIO, RISK_RATIO, effect
+from dpstats.tables.proportion import NoisyShare
 
 MEASURES = (DIFFERENCE, RISK_RATIO, ODDS_RATIO, COHENS_H)
 

@@ -20,7 +20,11 @@ from dpstats.inference.error_distributions import NormalErrors
 from dpstats.inference.noisy_counts import CountNoise
 from dpstats.tables import ContingencyTable
 from dpstats.tables.equations import (
+    DIFFERENCE,
+    ODDS_RATIO,
+    RISK_RATIO,
     CommonErrors,
+    Measure,
     PairedErrors,
     SkewedErrors,
     Strata,
@@ -30,7 +34,6 @@ from dpstats.tables.equations import (
     homogeneity_pvalue,
     reciprocal,
 )
-from dpstats.tables.shares import DIFFERENCE, ODDS_RATIO, RISK_RATIO, Measure
 
 MEASURES = [ODDS_RATIO, RISK_RATIO, DIFFERENCE]
 NAMES = [measure.name for measure in MEASURES]

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from dpstats.inference.noisy_counts import CountNoise
-from dpstats.tables.shares import NoisyShare
+from dpstats.tables.proportion import NoisyShare
 
 
 def coverage(m: int, epsilon: float, share: float, others: int = 1, size: int = 1500, wrong: float = 1.0) -> float:

@@ -14,7 +14,7 @@ import aim
 import query_release
 
 from dpstats.queries import Domain
-from dpstats.queries.marginals import margins
+from dpstats.queries.domain import margins
 
 RNG = np.random.default_rng(0)
 FIRST = RNG.choice(3, p=[0.8, 0.15, 0.05], size=2000)

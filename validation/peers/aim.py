@@ -15,7 +15,7 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
-from dpstats.queries.marginals import Contrasts, Table, closure, margins
+from dpstats.queries.domain import Contrasts, Table, closure, margins
 from dpstats.queries.workload import Measured, descend, uniform
 
 Floats = NDArray[np.float64]

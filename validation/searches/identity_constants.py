@@ -24,7 +24,6 @@ from identity_power import EPSILONS, LEVEL, POWER, critical_ratio, nonprivate
 
 import dpstats
 from dpstats.identity.by_row_distance import SLACK
-from dpstats.identity.power import unit_vector
 from dpstats.identity.row_distance_statistic import (
     approximate_null_f0,
     distance_of_row_sums,
@@ -32,6 +31,7 @@ from dpstats.identity.row_distance_statistic import (
     round_to_steps,
     row_sums,
 )
+from dpstats.identity.whitening import unit_vector
 from dpstats.parallel import cut
 
 RESULTS = Path(__file__).resolve().parents[1] / "results" / "identity_constants.md"

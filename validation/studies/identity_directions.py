@@ -31,7 +31,7 @@ import dpstats
 from dpstats.identity import FilteringTest, LipschitzExtensionTest, RowDistanceTest, SpatialSignTest
 from dpstats.identity.base import PrivateTest
 from dpstats.identity.calibration import pvalue
-from dpstats.identity.power import farthest_distance
+from dpstats.identity.whitening import farthest_distance
 from dpstats.release.session import Session
 from dpstats.textbook import StagedInnerProductTest
 

@@ -33,8 +33,7 @@ import dpstats
 from dpstats.identity import FilteringTest, LipschitzExtensionTest, RowDistanceTest, SpatialSignTest
 from dpstats.identity.base import PrivateTest
 from dpstats.identity.by_spatial_sign import normal_limit
-from dpstats.identity.power import unit_vector
-from dpstats.identity.whitening import Reference
+from dpstats.identity.whitening import Reference, unit_vector
 from dpstats.parallel import cut
 from dpstats.privacy import gaussian_sigma
 from dpstats.textbook import StagedInnerProductTest

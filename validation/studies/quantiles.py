@@ -26,7 +26,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "peers"))
 from quantile_laws import LAWS, Law
 
 from dpstats.quantiles import PrivateDistribution, PrivateMedian, PrivateQuantile
-from dpstats.quantiles.halving import binomial
+from dpstats.quantiles.grid import binomial
 
 ROOT = Path(__file__).resolve().parents[2]
 RESULTS = ROOT / "validation" / "results"

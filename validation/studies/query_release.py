@@ -34,7 +34,7 @@ from dpstats.parallel import run_blocks
 from dpstats.privacy import gaussian_sigma, zcdp_rho
 from dpstats.queries import Bins, Domain, LinearQueries, MarginalMWEM, WorkloadAnswers
 from dpstats.queries.answers import share_estimates
-from dpstats.queries.marginals import MarginalQueries
+from dpstats.queries.domain import MarginalQueries
 from dpstats.release.session import Session
 from dpstats.textbook import IterativeConstruction
 

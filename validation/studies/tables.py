@@ -28,8 +28,9 @@ import dpstats
 from dpstats.inference.noisy_counts import CountNoise
 from dpstats.parallel import run_blocks
 from dpstats.privacy import gaussian_sigma
+from dpstats.tables.equations import DIFFERENCE, ODDS_RATIO, RISK_RATIO, effect
 from dpstats.tables.null_tests import Cells, fit_pvalue, independence_pvalue, margins_product
-from dpstats.tables.shares import DIFFERENCE, ODDS_RATIO, RISK_RATIO, NoisyShare, effect
+from dpstats.tables.proportion import NoisyShare
 
 RESULTS = Path(__file__).resolve().parents[1] / "results" / "tables.md"
 LEVEL, SIMULATIONS, BLOCK = 0.05, 499, 50

@@ -15,8 +15,7 @@ from dpstats.data.rows import Table
 from dpstats.groups import CohortTable
 from dpstats.groups.cohorts import CohortRows
 from dpstats.privacy import Plan
-from dpstats.release.parts import released_part
-from dpstats.release.session import Session
+from dpstats.release.session import Session, released_part
 from registry.entry import Dataset, Draw, Entry, PlantedBug, Traits, Understated, columns
 
 NAMES = ["arm", "x", "sex", "days"]

@@ -16,8 +16,8 @@ import numpy as np
 from dpstats.auditing.movement import Steps
 from dpstats.data.rows import Table
 from dpstats.ranks import GoodnessOfFitTest, KolmogorovSmirnovTest
-from dpstats.ranks.distribution_statistics import TwoSamples
 from dpstats.ranks.distribution_tests import DIFFERENCE
+from dpstats.ranks.statistics import TwoSamples
 from dpstats.release.session import Session
 from registry.entry import Dataset, Draw, Entry, PlantedBug, Traits, Understated, having
 from registry.ranks import Pair, claiming, of_groups, pairs_of, public, row

@@ -13,7 +13,7 @@ import numpy as np
 from dpstats.auditing.movement import Steps, vectors
 from dpstats.data.rows import Table
 from dpstats.groups import GroupMeans, MeanPerRow
-from dpstats.groups import units as unit_totals
+from dpstats.groups import mean_per_row as unit_totals
 from dpstats.groups.mean_per_row import unit_places
 from dpstats.lattice.base import box_movement
 from dpstats.means import ratio as totals

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -105,64 +106,52 @@ def choose_for_sql(data: Dataset, budget: Any) -> tuple[Plan, np.ndarray]:
 )
 def entries() -> Iterator[Entry]:
     estimator = PrivateBounds(**THREE)
-    plan = estimator.plan(N, 1)
     pair = rows(4.6), rows(90.0)
-    yield Entry(
+    entry = partial(Entry, covers=PrivateBounds, proof="private-bounds.md", power=0.02, most_trials=20_000)
+    yield entry(
         name="private bounds",
-        covers=PrivateBounds,
-        proof="private-bounds.md",
-        plan=plan,
+        plan=estimator.plan(N, 1),
         integers=tails,
         pairs=pairs,
         draw=core(estimator, view),
         dataset=pair[0],
         neighbor=pair[1],
-        power=0.02,
         public=fitted(estimator, lambda made: np.nan_to_num(np.append(made.low_, made.high_))),
         bugs=(
             PlantedBug("a quarter of the noise", core(HalfTheNoise(**THREE), view), *pair, 3.0, 0.0),
             PlantedBug("candidates that depend on the data", core(OnlyWindowsWithRows(**THREE), view), *pair, 3.0, 0.0),
         ),
-        most_trials=20_000,
     )
     private = PrivateBounds(**THREE, neighbors="add_or_remove")
     pair = rows(90.0), rows(90.0)[1:]
-    yield Entry(
+    yield entry(
         name="private bounds, a row added",
-        covers=PrivateBounds,
-        proof="private-bounds.md",
         plan=private.plan(None, 1),
         integers=all_bins,
         pairs=added,
         draw=core(private, view),
         dataset=pair[0],
         neighbor=pair[1],
-        power=0.02,
         public=fitted(private, lambda made: np.nan_to_num(np.append(made.low_, made.high_))),
         bugs=(
             PlantedBug(
                 "a quarter of the noise", core(HalfTheNoise(**THREE, neighbors="add_or_remove"), view), *pair, 3.0, 0.0
             ),
         ),
-        most_trials=20_000,
     )
     # The same release of a column of a table. The charge has the name of the class that makes it.
     chosen = PrivateBounds(**THREE, for_epsilon=1.0)
     pair = rows(4.6), rows(90.0)
-    yield Entry(
+    yield entry(
         name="private bounds of a column of SQL",
-        covers=PrivateBounds,
         method="choose_bounds",
         label="PrivateSQL",
-        proof="private-bounds.md",
         plan=chosen.plan(N, 1),
         integers=tails,
         pairs=pairs,
         draw=core(chosen, view),
         dataset=pair[0],
         neighbor=pair[1],
-        power=0.02,
         public=choose_for_sql,
         bugs=(PlantedBug("a quarter of the noise", core(HalfTheNoise(**THREE), view), *pair, 3.0, 0.0),),
-        most_trials=20_000,
     )

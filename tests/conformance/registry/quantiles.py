@@ -13,8 +13,7 @@ from dpstats.data.rows import Table
 from dpstats.privacy import Plan, Stage
 from dpstats.quantiles import PrivateDistribution, PrivateMedian, PrivateQuantile
 from dpstats.quantiles.distribution import COUNTS as DYADIC
-from dpstats.quantiles.grid import Grid, sorted_places
-from dpstats.quantiles.halving import counts_beside
+from dpstats.quantiles.grid import Grid, counts_beside, sorted_places
 from dpstats.quantiles.median import MEDIAN
 from dpstats.quantiles.quantile_plan import POINTS
 from dpstats.release.session import Part, Session

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from dpstats.covariance import PrivateCorrelation
-from dpstats.covariance.shrunk_correlations import LAST_SHARE, ROUND_SHARES
+from dpstats.covariance.private_correlation import LAST_SHARE, ROUND_SHARES
 from dpstats.release.session import Session
 from registry.ellipsoids import (
     FAR,

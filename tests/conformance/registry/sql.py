@@ -18,7 +18,8 @@ import polars
 from dpstats.privacy import Neighbors, OneOf, Plan, Stage
 from dpstats.release.session import Session
 from dpstats.sql import PrivateSQL
-from dpstats.sql.kinds import Setting, Source
+from dpstats.sql.compile import Source
+from dpstats.sql.kinds import Setting
 from dpstats.sql.private_sql import Query, SQLPlan
 from dpstats.sql.quantiles import SQLQuantilesPlan, choose_unit_points
 from registry.entry import Entry, PlantedBug, Understated, having, less_noise

@@ -14,7 +14,7 @@ from dpstats.auditing.movement import noisy, vectors
 from dpstats.data.rows import Table
 from dpstats.privacy import Plan
 from dpstats.queries import LinearQueries, MarginalMWEM, WorkloadAnswers
-from dpstats.queries.marginals import added_up, residual
+from dpstats.queries.domain import added_up, residual
 from dpstats.queries.mwem import Rounds, its_counts, worst_table
 from dpstats.queries.residual_release import RESIDUALS
 from dpstats.queries.workload import ANSWERS, descend, uniform

@@ -22,7 +22,7 @@ from dpstats.data.opening import open_source
 from dpstats.data.schema import Categories, Schema
 from dpstats.errors import InvalidData, InvalidParameter
 from dpstats.sql.catalogue import fold, quoted
-from dpstats.sql.kinds import Source
+from dpstats.sql.compile import Source
 from tests.outside.files.tables import MISSING, TableCase, draw_record, draw_table
 from tests.outside.files.writers import CONTAINERS, ESCAPING, WRITERS, write_all
 

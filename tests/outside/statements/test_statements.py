@@ -23,7 +23,7 @@ from dpstats.inference.error_distributions import Together
 from dpstats.inference.estimates import Estimates
 from dpstats.inference.results import ConfidenceInterval
 from dpstats.ranks import distribution_tests
-from dpstats.ranks.distribution_statistics import pvalue
+from dpstats.ranks.statistics import distance_pvalue
 from dpstats.regression import PrivateCountRegression
 from dpstats.regression.base import Regression
 from dpstats.regression.hypotheses import Robust
@@ -310,9 +310,11 @@ FAULTS: dict[str, tuple[Any, str, Any, str, str, Callable[[Cell], bool]]] = {
     "half of the noise of counts in a table": (
         table_rows, "_level_row", level_row_of_half_noise, TABLE, "%", shows_numbers,
     ),
-    "a third of a p-value": (distribution_tests, "pvalue", halved(pvalue, 1 / 3), TESTS, "two samples", is_continuous),
+    "a third of a p-value": (
+        distribution_tests, "distance_pvalue", halved(distance_pvalue, 1 / 3), TESTS, "two samples", is_continuous
+    ),
     "a third of a p-value, one sample": (
-        distribution_tests, "pvalue", halved(pvalue, 1 / 3), TESTS, "one sample",
+        distribution_tests, "distance_pvalue", halved(distance_pvalue, 1 / 3), TESTS, "one sample",
         lambda cell: is_continuous(cell) and "norm" in cell.facts["x"],
     ),
     "intervals of half the score": (

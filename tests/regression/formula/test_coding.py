@@ -15,9 +15,8 @@ import pytest
 import statsmodels.formula.api as smf
 
 from dpstats.errors import InvalidParameter
-from dpstats.regression.formula import parse
-from dpstats.regression.formula.declared import check_declared
-from dpstats.regression.formula.model import Column, Factor, list_columns, read_part
+from dpstats.regression.formula import Column, Factor, list_columns, parse, read_part
+from dpstats.regression.formula_columns import check_declared
 
 rng = np.random.default_rng(1)
 LEVELS = {"a": ["a", "b"], "b": ["u", "v", "w"], "k": [1, 2, 3]}

@@ -10,7 +10,7 @@ import polars as pl
 import pytest
 
 from dpstats.errors import InvalidData, InvalidParameter
-from dpstats.regression.formula.declared import DeclaredTable, check_declared
+from dpstats.regression.formula_columns import DeclaredTable, check_declared
 from tests.data.awkward import beside
 
 DECLARED = check_declared({"x": (-1, 2), "big": (0, 1)}, {"plan": ["a", 1, None]})

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from dpstats.errors import InvalidParameter
-from dpstats.regression.formula.declared import Span, evaluate, expression
+from dpstats.regression.formula_columns import Span, evaluate, expression
 
 BOX = {"x": (-2.0, 3.0), "z": (0.5, 4.0), "the z": (0.5, 4.0), "w": (-0.9, -0.1)}
 

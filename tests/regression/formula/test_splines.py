@@ -10,7 +10,7 @@ import pytest
 
 from dpstats.errors import InvalidParameter
 from dpstats.regression.formula import parse
-from dpstats.regression.formula.declared import basis_function
+from dpstats.regression.formula_columns import basis_function
 
 BOUNDS = {"x": (-2, 3), "the x": (1, 2), "y": (0, 1)}
 LEVELS = {"a": ["u", "v"]}

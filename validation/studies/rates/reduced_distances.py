@@ -27,13 +27,8 @@ from scipy.special import ndtri
 from scipy.stats import chi2, ncx2, norm
 
 from dpstats.errors import DPStatsError
+from dpstats.identity.by_extension import exact_inner_product_extension, expected_saving, inner_product_constant, shrunk
 from dpstats.identity.by_spatial_sign import projected_moments
-from dpstats.identity.lipschitz_extensions import (
-    exact_inner_product_extension,
-    expected_saving,
-    inner_product_constant,
-    shrunk,
-)
 from dpstats.identity.row_distance_statistic import approximate_null_f0, normal_clipped_square
 
 LEVEL, TARGET = 0.05, 2 / 3

@@ -19,7 +19,7 @@ from dpstats.data.rows import NO_CODES, MissingCodes, Rows, Table
 from dpstats.data.schema import Categories, Schema, Source
 from dpstats.data.values import as_int64
 from dpstats.errors import DPStatsError, InvalidParameter, refuse, refuse_data, show, show_names
-from dpstats.regression.formula.declared import (
+from dpstats.regression.formula_columns import (
     Declared,
     DeclaredTable,
     Span,
@@ -35,6 +35,9 @@ from dpstats.regression.formula.declared import (
     open_table,
     read_spline,
 )
+
+__all__ = ["Formula", "FormulaRows", "parse"]
+
 
 # Columns of terms: products of numbers and of factors in treatment coding, with full rank
 
@@ -364,11 +367,6 @@ class Formula:
         for column in self._columns:
             found.setdefault(column.term, []).append(column.text)
         return found
-
-    @property
-    def has_factors(self) -> bool:
-        """Whether a column depends on declared levels."""
-        return any(isinstance(part, Indicator) for column in self._columns for part in column.parts)
 
     @property
     def has_labels(self) -> bool:

@@ -1,11 +1,18 @@
-"""Stages that select: candidates, integers, questions above a threshold, keys; and randomized response."""
+"""The stages of a plan: kinds of noisy releases, each with the privacy cost that follows from its noise.
+
+A stage stores the noise (distribution and scale) and the sensitivity. The event for the accountant is *derived* from
+these and never stored. Changing the noise therefore changes the claimed cost.
+
+Stages that add noise are in `additive_stages`. Here are those that select: candidates, integers, questions above a
+threshold, keys; and randomized response.
+"""
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
 from fractions import Fraction
-from typing import Any, ClassVar
+from typing import Any, ClassVar, get_args
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,9 +20,48 @@ from scipy.special import ndtr
 
 from dpstats.errors import DPStatsError, attempt, refuse
 from dpstats.inference.noisy_counts import KeyNoise, NormalNoise, TwoSidedNoise
+from dpstats.privacy.additive_stages import (
+    HEAVY_SLACK,
+    LEAST_HEAVY,
+    SMOOTH_LAWS,
+    Added,
+    Block,
+    JointStage,
+    OneOf,
+    Smooth,
+    Spacing,
+    Stage,
+    check_counts,
+    describe_noise,
+    log_up,
+    name_noise,
+)
 from dpstats.privacy.events import Approximate, BoundedRange, Event, Gaussian, Pure
 from dpstats.privacy.guarantee import Neighbors, quotient_up, up
-from dpstats.privacy.stages.additive import Block, JointStage, Stage, check_counts, describe_noise, log_up, name_noise
+
+__all__ = [
+    "HEAVY_SLACK",
+    "KINDS",
+    "LEAST_HEAVY",
+    "SMOOTH_LAWS",
+    "Added",
+    "AnyStage",
+    "Block",
+    "Choice",
+    "Coins",
+    "Comparisons",
+    "Discovery",
+    "JointStage",
+    "KeyCounts",
+    "OneOf",
+    "Responses",
+    "Selection",
+    "Shuffle",
+    "Smooth",
+    "Spacing",
+    "Stage",
+    "count_keys",
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -668,3 +714,20 @@ class Shuffle:
     def describe(self, n_candidates: int | None = None) -> str:
         """Return the line of the stage in a printed plan."""
         return f"{self.name}: a uniform order of {self.size:,}, not released"
+
+
+AnyStage = (
+    Stage
+    | JointStage
+    | Discovery
+    | KeyCounts
+    | Selection
+    | Choice
+    | Smooth
+    | OneOf
+    | Responses
+    | Comparisons
+    | Coins
+    | Shuffle
+)
+KINDS: tuple[type, ...] = get_args(AnyStage)
