@@ -17,19 +17,9 @@ from dpstats.data.rows import Rows, Table
 from dpstats.data.values import as_int64
 from dpstats.errors import attempt, refuse
 from dpstats.lattice import check_finite, observed_pairs
+from dpstats.lattice.products import ROWS, Sums, compute_room, cut_rows, gram, map_items, multiply, sum_items, weighted
 from dpstats.lattice.rounding import squared_norms
-from dpstats.lattice.sums import (
-    ROWS,
-    Integers,
-    Sums,
-    compute_room,
-    cut_rows,
-    gram,
-    map_items,
-    multiply,
-    sum_items,
-    weighted,
-)
+from dpstats.lattice.sums import Integers
 from dpstats.means.moments import check_bounds
 from dpstats.regression.passes import Bins, Floats, Passes, apply_columns, choose_passes
 
