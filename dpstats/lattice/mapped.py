@@ -58,9 +58,13 @@ class BallMap:
     limit: float = math.inf
     exact: bool = True
 
+    def fits(self, columns: int) -> bool:
+        """Return whether the loop is quicker than numpy for rows with this many columns."""
+        return 0 < columns <= _COLUMNS and len(self.matrix) < _COLUMNS
+
     def serves(self, rows: NDArray[Any]) -> bool:
         """Return whether the loop is available for rows, and quicker than numpy."""
-        return 0 < rows.shape[1] <= _COLUMNS and len(self.matrix) < _COLUMNS and is_compiled(rows)
+        return self.fits(rows.shape[1]) and is_compiled(rows)
 
     @cached_property
     def errors(self) -> tuple[float, float, float]:
@@ -138,8 +142,7 @@ def add_up(rows: NDArray[Any], to: BallMap, wanted: Wanted) -> Found:
     table = np.zeros((_fours(q), width + 1))
     if maps:
         table[:q, :d], table[:q, -1] = to.matrix, to.constant
-    lines, out, own = map(_aligned, (max(width, tall), tall, 9))
-    block, found = np.zeros((4, tall, tall)), np.zeros((4, tall, tall), dtype=np.int64)
+    found = np.zeros((4, tall, tall), dtype=np.int64)
     left = np.empty(n if maps else 0, dtype=np.int64)
     count = _loop()(
         rows,
@@ -160,15 +163,15 @@ def add_up(rows: NDArray[Any], to: BallMap, wanted: Wanted) -> Found:
         wanted.gradient,
         wanted.powers,
         wanted.bits,
-        lines,
-        out,
-        own,
-        block,
+        _lines(max(width, tall) + tall + 9),
         found,
         left,
     )
-    order = np.roll(np.arange(p), constants.size)  # constants are the last lines
-    products, weighted, meat = found[:3, order[:, None], order]
+    matrices = found[:3, :p, :p]
+    if constants.size:  # they are the last lines
+        order = np.arange(-constants.size, q)
+        matrices = matrices[:, order[:, None], order]
+    products, weighted, meat = matrices
     gradient, fourths, numbers = found[3, :3]
     return Found(products, weighted, meat, gradient[:q], fourths[:q], numbers[:1], numbers[1:2], left[:count])
 
@@ -188,10 +191,10 @@ def _fours(count: int) -> int:
     return -(-count // 4) * 4
 
 
-def _aligned(count: int) -> Floats:
+def _lines(count: int) -> Floats:
     """Return lines of zeros. They start where a line of the cache does: others take twice as long to read."""
     room = np.zeros(count * _LINE + 8)
-    start = (-room.ctypes.data // 8) % 8
+    start = (-room.__array_interface__["data"][0] // 8) % 8
     return room[start : start + count * _LINE].reshape(count, _LINE)
 
 
@@ -220,10 +223,7 @@ def add_rows(
     gradient: bool,
     powers: bool,
     bits: int,
-    lines: Any,
-    out: Any,
-    own: Any,
-    block: Any,
+    room: Any,
     found: Any,
     left: Any,
 ) -> int:
@@ -232,7 +232,8 @@ def add_rows(
     The numbers of lines are multiples of four. Tests run this loop uncompiled.
     """
     n, d = rows.shape
-    tall, width, q = len(out), table.shape[1] - 1, p - len(constants)
+    tall, width, q = found.shape[1], table.shape[1] - 1, p - len(constants)
+    lines, out, own, block = room[: -tall - 9], room[-tall - 9 : -9], room[-9:], np.zeros((4, tall, tall))
     limit, size, least, square = numbers[0], numbers[1], numbers[2], numbers[3]
     spread, error, grow = numbers[4], numbers[5], numbers[6]
     reach, norm, factor, excess, total = own[0], own[1], own[2], own[3], own[4]
