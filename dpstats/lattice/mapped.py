@@ -108,7 +108,7 @@ class Wanted:
     constants: Floats | None = None
     signs: Floats | None = None
     products: bool = False
-    weights: Floats | None = None
+    weights: NDArray[Any] | None = None
     parts: Floats | None = None
     gradient: bool = False
     meat: bool = False
@@ -183,7 +183,7 @@ def gram_of(rows: Floats) -> Integers | None:
     return add_up(rows, _AS_THEY_ARE, Wanted(products=True)).products
 
 
-def _given(values: Floats | None) -> Floats:
+def _given(values: NDArray[Any] | None) -> Floats:
     return np.empty(0) if values is None else np.ascontiguousarray(values, dtype=np.float64)
 
 

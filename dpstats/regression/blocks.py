@@ -274,6 +274,12 @@ class Bounded:
             self.whole = self.narrow.astype(np.float64)
         return self.whole
 
+    def select(self, some: NDArray[np.bool_]) -> Floats:
+        """Return some of the rows."""
+        rows = self.narrow if self.whole is None else self.whole
+        assert rows is not None
+        return rows[some].astype(np.float64)
+
     def copy(self) -> Bounded:
         """Return the rows in another array, if they are not kept as float32."""
         return self if self.whole is None else replace(self, whole=self.whole.copy())
@@ -444,45 +450,48 @@ class Block:
         self,
         ball: Ball,
         parts: Floats,
-        weights: Floats | None = None,
+        weights: NDArray[Any] | None = None,
         *,
         meat: bool = False,
         stretch: Floats | None = None,
-        again: bool = True,
+        again: bool = False,
     ) -> StepSums:
         """Return the sums of rows in a ball times ``parts`` scaled as they are, and of products of weighted rows.
 
-        ``stretch`` has a factor of each row before the ball. With ``again``, the rows in the ball are needed later too.
+        ``weights`` is a mask if the products are of some rows. ``stretch`` has a factor of each row before the ball.
+        With ``again``, the rows in the ball are needed later too, which numpy keeps.
         """
         to = ball.map
         if not (self.passes.compiled and to.fits(self.points.shape[1])):
             return self._plain_step(ball, parts, weights, meat, stretch, again)
         if self.any_far:
             stretch = np.where(self.far, 0.0, 1.0 if stretch is None else stretch)
-        roots = None if self.weight is None else np.asarray(self.root)
+        root = None if self.weight is None else np.asarray(self.root)
         wanted = Wanted(
-            weights=weights, parts=parts, gradient=True, meat=meat, bits=ball.bits, stretch=stretch, roots=roots
+            weights=weights, parts=parts, gradient=True, meat=meat, bits=ball.bits, stretch=stretch, roots=root
         )
         quick = add_up(self.points, to, wanted)
-        found = StepSums(quick.gradient, quick.weighted, quick.meat)
-        if not quick.left.size:
+        found, some = StepSums(quick.gradient, quick.weighted, quick.meat), quick.left
+        if not some.size:
             return found
-        some = quick.left
-        rest = self.take(some)._plain_step(
-            ball, parts[some], take(weights, some), meat, take(stretch, some), again=False
-        )
+        few = self.take(some)
+        rest = few._plain_step(ball, parts[some], take(weights, some), meat, take(stretch, some), again=False)
         return StepSums(*(one + other for one, other in zip(found, rest, strict=True)))
 
     def _plain_step(
-        self, ball: Ball, parts: Floats, weights: Floats | None, meat: bool, stretch: Floats | None, again: bool
+        self, ball: Ball, parts: Floats, weights: NDArray[Any] | None, meat: bool, stretch: Floats | None, again: bool
     ) -> StepSums:
         bounded = self.bound(ball, again=again) if stretch is None else self._stretch(ball, stretch)
         v = self.passes.round(parts, bounded.factors, 2.0**ball.bits)
         none = np.zeros((ball.size, ball.size), dtype=np.int64)
         gradient, middle, curvature = bounded.weigh(v), none, none
+        if weights is not None and weights.dtype == np.bool_:
+            # Few rows are left out.
+            curvature = self.remember("Gram matrix", ball.key, lambda: gram(bounded.rows()))
+            curvature = curvature - gram(bounded.select(~weights))
         if meat:
             middle = gram(bounded.copy().scale(v * 2.0**-ball.bits))
-        if weights is not None:
+        if weights is not None and weights.dtype != np.bool_:
             curvature = gram(bounded.scale(weights))
         return StepSums(gradient, curvature, middle)
 

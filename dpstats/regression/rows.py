@@ -359,7 +359,7 @@ class LinearStep(Step):
 
     def sum_rows(self, block: Block) -> Sums:
         r = self.residuals(block, self.width)
-        inside = (np.abs(r) < 1.0).astype(np.float64) if self.unclipped else np.ones(r.size)
+        inside = np.abs(r) < 1.0 if self.unclipped else np.ones(r.size, dtype=np.bool_)
         sums = block.step(self.ball, r, inside, meat=self.last, again=not self.last)
         return named(sums, self.last)
 
@@ -374,7 +374,7 @@ class Tail(Step):
 
     def sum_rows(self, block: Block) -> Sums:
         beyond = block.passes.excess(block.y, self.fitted(block), self.width, self.most)
-        return {self.name: block.step(self.ball, beyond).gradient}
+        return {self.name: block.step(self.ball, beyond, again=True).gradient}
 
 
 @dataclass(frozen=True, eq=False)
