@@ -1,9 +1,9 @@
 """Sums over rows that are mapped into a ball and rounded, in one compiled pass: their products, weighted or not.
 
 A loop lays a few rows out by columns, and maps, scales and rounds them while they are in the cache. Its sums are of
-integers, and exact in any order. Before rounding, its order of operations is not that of numpy. So a row with a number
+integers, and exact in any order. Before rounding, numpy has another order of operations. So a row with a number
 so near to half a step that errors of floats may matter is left out, and numpy adds it. Proof: docs/proofs/lattice.md,
-"Compiled sums".
+"Mapped rows".
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ class BallMap:
         """Bounds of the difference to numpy's numbers before rounding, in steps times max(|w|, least).
 
         For each unit of the largest entry of z, and of max(|w|, least). Rows scaled by their norms have the third times
-        as much, because norms have errors. Proof: docs/proofs/lattice.md, "Compiled sums".
+        as much, because norms have errors. Proof: docs/proofs/lattice.md, "Mapped rows".
         """
         p, d = self.matrix.shape
         largest = 0.0 if self.exact else float(np.abs(self.matrix).sum(axis=1).max(initial=0.0))
@@ -83,7 +83,7 @@ _AS_THEY_ARE = BallMap(np.empty((0, 0)), np.empty(0), 0.0, 0.0, 0)
 
 @dataclass(frozen=True, eq=False)
 class Wanted:
-    """What to add up for integer rows k.
+    """The sums that are wanted over integer rows k.
 
     Attributes
     ----------
@@ -119,7 +119,7 @@ class Wanted:
 
 
 class Found(NamedTuple):
-    """Sums over rows, with zeros for what is not wanted; and the rows that are left out."""
+    """Sums over rows, which are 0 if they are not wanted; and the rows that are left out."""
 
     products: Integers
     weighted: Integers
@@ -131,15 +131,15 @@ class Found(NamedTuple):
     left: Integers
 
 
-def add_up(rows: NDArray[Any], to: BallMap, wanted: Wanted) -> Found:
+def sum_mapped(rows: NDArray[Any], to: BallMap, wanted: Wanted) -> Found:
     """Return sums over the mapped rows of a table."""
     rows = np.ascontiguousarray(rows)
     n, d = rows.shape
-    maps, constants = to.matrix.size > 0, _given(wanted.constants)
+    maps, constants = to.matrix.size > 0, _replace_none(wanted.constants)
     q = len(to.matrix) if maps else d
     p = q + constants.size
-    width, tall = _fours(d), _fours(p)
-    table = np.zeros((_fours(q), width + 1))
+    width, tall = _pad(d), _round_up(p)
+    table = np.zeros((_pad(q), width + 1))
     if maps:
         table[:q, :d], table[:q, -1] = to.matrix, to.constant
     found = np.zeros((4, tall, tall), dtype=np.int64)
@@ -149,21 +149,21 @@ def add_up(rows: NDArray[Any], to: BallMap, wanted: Wanted) -> Found:
         ROWS,
         maps,
         p,
-        _given(to.center),
-        _given(to.inverse),
+        _replace_none(to.center),
+        _replace_none(to.inverse),
         np.array([to.limit, to.size, to.least, float(to.steps) ** 2, *to.errors]),
         table,
         constants,
-        _given(wanted.signs),
-        _given(wanted.stretch),
-        _given(wanted.roots),
-        _given(wanted.parts),
-        _given(wanted.weights),
+        _replace_none(wanted.signs),
+        _replace_none(wanted.stretch),
+        _replace_none(wanted.roots),
+        _replace_none(wanted.parts),
+        _replace_none(wanted.weights),
         np.array([wanted.products, wanted.weights is not None, wanted.meat]),
         wanted.gradient,
         wanted.powers,
         wanted.bits,
-        _lines(max(width, tall) + tall + 9),
+        _make_lines(max(width, tall) + tall + 9),
         found,
         left,
     )
@@ -176,22 +176,22 @@ def add_up(rows: NDArray[Any], to: BallMap, wanted: Wanted) -> Found:
     return Found(products, weighted, meat, gradient[:q], fourths[:q], numbers[:1], numbers[1:2], left[:count])
 
 
-def gram_of(rows: Floats) -> Integers | None:
+def compute_gram(rows: Floats) -> Integers | None:
     """Return the sum of the products of integer rows, or None if numpy is quicker."""
     if not (0 < rows.shape[1] <= _COLUMNS // 2 and is_compiled(rows)):
         return None
-    return add_up(rows, _AS_THEY_ARE, Wanted(products=True)).products
+    return sum_mapped(rows, _AS_THEY_ARE, Wanted(products=True)).products
 
 
-def _given(values: NDArray[Any] | None) -> Floats:
+def _replace_none(values: NDArray[Any] | None) -> Floats:
     return np.empty(0) if values is None else np.ascontiguousarray(values, dtype=np.float64)
 
 
-def _fours(count: int) -> int:
+def _pad(count: int) -> int:
     return -(-count // 4) * 4
 
 
-def _lines(count: int) -> Floats:
+def _make_lines(count: int) -> Floats:
     """Return lines of zeros. They start where a line of the cache does: others take twice as long to read."""
     room = np.zeros(count * _LINE + 8)
     start = (-room.__array_interface__["data"][0] // 8) % 8

@@ -19,7 +19,7 @@ from dpstats.data.rows import add_sums
 from dpstats.data.values import as_int64
 from dpstats.errors import ScaleOutOfRange
 from dpstats.lattice.mapped import ROWS as ROWS
-from dpstats.lattice.mapped import gram_of
+from dpstats.lattice.mapped import compute_gram
 from dpstats.lattice.rounding import squared_norms
 from dpstats.lattice.sums import default_threads
 from dpstats.parallel import one_blas_thread
@@ -68,7 +68,7 @@ def dyadic(matrix: Floats, bits: int) -> Floats:
 
 def gram(rows: Floats) -> Integers:
     """Return the sum over integer rows of the products of their entries: shape (p, p)."""
-    found = gram_of(rows)
+    found = compute_gram(rows)
     if found is not None:
         return found
     p = rows.shape[1]

@@ -22,7 +22,7 @@ from dpstats.data.values import as_int64
 from dpstats.errors import refuse
 from dpstats.lattice import check_finite_rows
 from dpstats.lattice.base import check_region
-from dpstats.lattice.mapped import BallMap, Wanted, add_up
+from dpstats.lattice.mapped import BallMap, Wanted, sum_mapped
 from dpstats.lattice.products import (
     ROWS,
     Sums,
@@ -138,7 +138,7 @@ class Extension:
         constants = np.array(self.constants, dtype=np.float64)
         powers = self.fourths or self.norms or bool(self.count)
         wanted = Wanted(constants, signs, products=True, weights=plus, bits=self.bits, powers=powers)
-        quick = add_up(rows, to, wanted)
+        quick = sum_mapped(rows, to, wanted)
         found = {name: quick.products}
         k = len(constants)
         if self.sign:
@@ -256,7 +256,7 @@ class BallProducts:
         return np.asarray(centered + self.mean_std**2 * np.eye(d))
 
 
-def _steps_inside(p: int, steps: int) -> float:
+def _find_inside_norm(p: int, steps: int) -> float:
     """Return the norm of a row of p entries that becomes at most ``steps`` when it is rounded."""
     return steps - (math.sqrt(p) / 2 + 1)
 
@@ -270,7 +270,7 @@ def _integer_rows(rows: Floats, steps: int) -> tuple[Floats, NDArray[np.bool_]]:
         # A row alone would be summed in another order than one among others.
         found, outside = _integer_rows(np.concatenate([rows, rows], axis=-2), steps)
         return found[..., :1, :], outside[..., :1]
-    size = _steps_inside(rows.shape[-1], steps)
+    size = _find_inside_norm(rows.shape[-1], steps)
     with np.errstate(all="ignore"):
         norms = np.sqrt(np.einsum("...ij,...ij->...i", rows, rows))
         far = ~(norms <= 1.0)
@@ -497,7 +497,7 @@ class _ShrunkRows:
         matrix = found.whitening / self.step.radius
         p, steps = extension.n_features, extension.radius
         limit = 1.0 if frame.clipped else _MOST
-        ends = -matrix @ found.center, _steps_inside(p, steps), 1.0, steps
+        ends = -matrix @ found.center, _find_inside_norm(p, steps), 1.0, steps
         return BallMap(matrix, *ends, frame.center, 1 / frame.half, limit, exact=False)
 
     def _white(self, X: NDArray[Any]) -> Floats:

@@ -17,7 +17,7 @@ from dpstats.data.rows import Rows, Table
 from dpstats.data.values import as_int64
 from dpstats.errors import attempt, refuse
 from dpstats.lattice import check_finite, observed_pairs
-from dpstats.lattice.mapped import BallMap, Wanted, add_up
+from dpstats.lattice.mapped import BallMap, Wanted, sum_mapped
 from dpstats.lattice.products import (
     ROWS,
     Integers,
@@ -456,29 +456,29 @@ class Block:
         stretch: Floats | None = None,
         again: bool = False,
     ) -> StepSums:
-        """Return the sums of rows in a ball times ``parts`` scaled as they are, and of products of weighted rows.
+        """Return the sums of rows in a ball times their scaled ``parts``, and of products of weighted rows.
 
         ``weights`` is a mask if the products are of some rows. ``stretch`` has a factor of each row before the ball.
         With ``again``, the rows in the ball are needed later too, which numpy keeps.
         """
         to = ball.map
         if not (self.passes.compiled and to.fits(self.points.shape[1])):
-            return self._plain_step(ball, parts, weights, meat, stretch, again)
+            return self._sum_plainly(ball, parts, weights, meat, stretch, again)
         if self.any_far:
             stretch = np.where(self.far, 0.0, 1.0 if stretch is None else stretch)
         root = None if self.weight is None else np.asarray(self.root)
         wanted = Wanted(
             weights=weights, parts=parts, gradient=True, meat=meat, bits=ball.bits, stretch=stretch, roots=root
         )
-        quick = add_up(self.points, to, wanted)
+        quick = sum_mapped(self.points, to, wanted)
         found, some = StepSums(quick.gradient, quick.weighted, quick.meat), quick.left
         if not some.size:
             return found
         few = self.take(some)
-        rest = few._plain_step(ball, parts[some], take(weights, some), meat, take(stretch, some), again=False)
+        rest = few._sum_plainly(ball, parts[some], take(weights, some), meat, take(stretch, some), again=False)
         return StepSums(*(one + other for one, other in zip(found, rest, strict=True)))
 
-    def _plain_step(
+    def _sum_plainly(
         self, ball: Ball, parts: Floats, weights: NDArray[Any] | None, meat: bool, stretch: Floats | None, again: bool
     ) -> StepSums:
         bounded = self.bound(ball, again=again) if stretch is None else self._stretch(ball, stretch)

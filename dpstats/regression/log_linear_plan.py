@@ -54,7 +54,7 @@ from dpstats.regression.plan import (
     size_name,
     step_name,
 )
-from dpstats.regression.rows import OUTSIDE, SIZE, UNIT_BITS, Model, Step, named, scalar_sum, weighted_integers
+from dpstats.regression.rows import OUTSIDE, SIZE, UNIT_BITS, Model, Step, name_sums, scalar_sum, weighted_integers
 from dpstats.release.additive import Integers, JointIntegers
 
 Dispersion = tuple[Any, Any]
@@ -348,7 +348,7 @@ class LogLinearStep(Step):
         curves = self.curves.interpolate(block.passes, linear, *names)
         parts = block.passes.pull(block.y, self.half, curves[:3], 1 + self.most_pull)
         roots = np.sqrt(np.clip(curves[4], 0.0, 1.0))
-        return named(block.step(self.ball, parts, roots, meat=self.last, stretch=curves[3]), self.last)
+        return name_sums(block.step(self.ball, parts, roots, meat=self.last, stretch=curves[3]), self.last)
 
 
 @dataclass(frozen=True, eq=False)

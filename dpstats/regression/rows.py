@@ -361,7 +361,7 @@ class LinearStep(Step):
         r = self.residuals(block, self.width)
         inside = np.abs(r) < 1.0 if self.unclipped else np.ones(r.size, dtype=np.bool_)
         sums = block.step(self.ball, r, inside, meat=self.last, again=not self.last)
-        return named(sums, self.last)
+        return name_sums(sums, self.last)
 
 
 @dataclass(frozen=True, eq=False)
@@ -386,10 +386,10 @@ class LogisticStep(Step):
     def sum_rows(self, block: Block) -> Sums:
         p = expit(self.fitted(block) + block.offset)
         r, roots = block.passes.logistic(block.y, p)
-        return named(block.step(self.ball, r, roots, meat=self.meat), self.meat)
+        return name_sums(block.step(self.ball, r, roots, meat=self.meat), self.meat)
 
 
-def named(sums: StepSums, meat: bool) -> Sums:
+def name_sums(sums: StepSums, meat: bool) -> Sums:
     """Return the sums of a step by the names of their blocks."""
     found = {GRADIENT: sums.gradient, **triangle(CURVATURE, sums.curvature)}
     return found | triangle(MEAT, sums.meat) if meat else found

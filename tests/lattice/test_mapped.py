@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from dpstats.lattice import mapped
-from dpstats.lattice.mapped import BallMap, Wanted, add_up
+from dpstats.lattice.mapped import BallMap, Wanted, sum_mapped
 from dpstats.lattice.products import gram, inside_ball
 
 has_numba = importlib.util.find_spec("numba") is not None
@@ -36,7 +36,7 @@ def test_every_sum_is_that_of_the_same_rows(p: int) -> None:
     parts, weights, signs = rng.uniform(-1, 1, 150), rng.random(150), np.where(rng.random(150) < 0.5, 1.0, -1.0)
     constants = np.array([500.0, 20.0])
     wanted = Wanted(constants, signs, True, weights, parts, gradient=True, meat=True, bits=bits, powers=True)
-    found = add_up(X, to, wanted)
+    found = sum_mapped(X, to, wanted)
     kept = np.setdiff1d(np.arange(150), found.left)
     assert {3, 5} <= set(found.left.tolist()) and len(kept) > 100
     X, parts, weights, signs = X[kept], parts[kept], weights[kept], signs[kept]
@@ -57,7 +57,7 @@ def test_every_sum_is_that_of_the_same_rows(p: int) -> None:
 def test_rows_near_half_a_step_are_left_out() -> None:
     # Errors of floats may reach 2e-12 steps, and some rows are nearer to half a step than that.
     X = np.array([[0.25], [0.5 + 2.0**-11], [0.5 + 2.0**-11 + 2.0**-50], [0.5 + 2.0**-11 + 2.0**-20], [2.0]])
-    found = add_up(X, identity(1, 2**10, 1024.0), Wanted(products=True))
+    found = sum_mapped(X, identity(1, 2**10, 1024.0), Wanted(products=True))
     assert found.left.tolist() == [1, 2]
     assert found.products[0, 0] == 256**2 + 513**2 + 1024**2
 
@@ -66,7 +66,7 @@ def test_rows_near_half_a_step_are_left_out() -> None:
 def test_rows_outside_their_ball_are_left_out() -> None:
     # The map leaves no room for rounding: 723.66 twice becomes 724 twice, which is longer than 1,023.4.
     X = np.array([[0.7071, 0.7071], [0.5, 0.5]])
-    found = add_up(X, identity(2, 1023, 1023.4), Wanted(products=True))
+    found = sum_mapped(X, identity(2, 1023, 1023.4), Wanted(products=True))
     assert found.left.tolist() == [0]
 
 
@@ -74,9 +74,9 @@ def test_rows_outside_their_ball_are_left_out() -> None:
 def test_rows_whose_length_errors_decide_are_left_out_of_counts() -> None:
     X = np.array([[0.6, 0.8], [0.6, 0.81], [0.3, 0.4]])
     to = identity(2, 2**20, 2**20 - 3.25)
-    found = add_up(X, to, Wanted(products=True, powers=True, bits=20))
+    found = sum_mapped(X, to, Wanted(products=True, powers=True, bits=20))
     assert found.left.tolist() == [0] and found.beyond == 1
-    assert add_up(X, to, Wanted(products=True)).left.size == 0
+    assert sum_mapped(X, to, Wanted(products=True)).left.size == 0
 
 
 @pytest.mark.filterwarnings("ignore")
