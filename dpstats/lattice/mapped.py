@@ -138,7 +138,7 @@ def sum_mapped(rows: NDArray[Any], to: BallMap, wanted: Wanted) -> Found:
     maps, constants = to.matrix.size > 0, _replace_none(wanted.constants)
     q = len(to.matrix) if maps else d
     p = q + constants.size
-    width, tall = _pad(d), _round_up(p)
+    width, tall = _pad(d), _pad(p)
     table = np.zeros((_pad(q), width + 1))
     if maps:
         table[:q, :d], table[:q, -1] = to.matrix, to.constant
