@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from functools import cache, lru_cache
+from functools import lru_cache
 from typing import Any, TypeVar
 
 import numpy as np
@@ -18,20 +18,17 @@ from numpy.typing import NDArray
 from dpstats.data.rows import add_sums
 from dpstats.data.values import as_int64
 from dpstats.errors import ScaleOutOfRange
-from dpstats.lattice.rounding import compile_loops, is_compiled, squared_norms
+from dpstats.lattice.mapped import ROWS as ROWS
+from dpstats.lattice.mapped import compute_gram
+from dpstats.lattice.rounding import squared_norms
 from dpstats.lattice.sums import default_threads
 from dpstats.parallel import one_blas_thread
-
-ROWS = 1 << 12
-"""Largest number of rows of one exact product."""
 
 ROW_BITS = 20
 """A row's norm is at most 2^20 steps: 2^12 products of two such rows add up to less than 2^53."""
 
 _EXACT_BITS, _SUM_BITS, _COARSEST = 53, 62, 8
 BESIDE = 128  # rows, a power of two
-_COLUMNS, _LINE = 32, 64
-"""Columns up to which loops form products, and rows that they hold side by side."""
 
 Integers = NDArray[np.int64]
 Floats = NDArray[np.float64]
@@ -71,64 +68,11 @@ def dyadic(matrix: Floats, bits: int) -> Floats:
 
 def gram(rows: Floats) -> Integers:
     """Return the sum over integer rows of the products of their entries: shape (p, p)."""
+    found = compute_gram(rows)
+    if found is not None:
+        return found
     p = rows.shape[1]
-    if not (0 < p <= _COLUMNS and is_compiled(rows)):
-        return sum((as_int64(rows[some].T @ rows[some]) for some in cut_rows(len(rows))), np.zeros((p, p), np.int64))
-    size = -(-p // 4) * 4
-    lines, block, found = np.zeros((size, _LINE)), np.zeros((size, size)), np.zeros((size, size), dtype=np.int64)
-    _loop()(rows, ROWS, lines, block, found)
-    return found[:p, :p]
-
-
-@cache
-def _loop() -> Any:
-    # Products of a block and their sums are exact, so that any order is as good.
-    return (compile_loops(add_products, fastmath={"reassoc", "contract"}) or (add_products,))[0]
-
-
-def add_products(rows: Any, most: int, lines: Any, block: Any, found: Any) -> None:
-    """Add the products of columns to ``found``, exactly for each ``most`` rows.
-
-    A few rows at a time are laid out by columns, whose number is a multiple of four. Tests run this loop uncompiled.
-    """
-    p, size = rows.shape[1], lines.shape[1]
-    for first in range(0, len(rows), most):
-        last = min(first + most, len(rows))
-        block[:] = 0.0
-        for start in range(first, last, size):
-            count = min(size, last - start)
-            for i in range(count):
-                row = rows[start + i]
-                for j in range(p):
-                    lines[j, i] = row[j]
-            lines[:, count:] = 0.0
-            for k in range(0, p, 2):
-                y, z = lines[k], lines[k + 1]
-                for j in range(0, k + 2, 4):
-                    a, b, c, d = lines[j], lines[j + 1], lines[j + 2], lines[j + 3]
-                    ay = by = cy = dy = az = bz = cz = dz = 0.0
-                    for i in range(size):
-                        v, w = y[i], z[i]
-                        ay += a[i] * v
-                        by += b[i] * v
-                        cy += c[i] * v
-                        dy += d[i] * v
-                        az += a[i] * w
-                        bz += b[i] * w
-                        cz += c[i] * w
-                        dz += d[i] * w
-                    block[j, k] += ay
-                    block[j + 1, k] += by
-                    block[j + 2, k] += cy
-                    block[j + 3, k] += dy
-                    block[j, k + 1] += az
-                    block[j + 1, k + 1] += bz
-                    block[j + 2, k + 1] += cz
-                    block[j + 3, k + 1] += dz
-        for j in range(p):
-            for k in range(j, p):
-                found[j, k] += np.int64(block[j, k])
-                found[k, j] = found[j, k]
+    return sum((as_int64(rows[some].T @ rows[some]) for some in cut_rows(len(rows))), np.zeros((p, p), np.int64))
 
 
 def weighted(weights: Floats, rows: Floats) -> Integers:

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cache, cached_property, partial
+from functools import cached_property
 from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
@@ -22,8 +22,8 @@ from dpstats.data.values import as_int64
 from dpstats.errors import refuse
 from dpstats.lattice import check_finite_rows
 from dpstats.lattice.base import check_region
+from dpstats.lattice.mapped import BallMap, Wanted, sum_mapped
 from dpstats.lattice.products import (
-    BESIDE,
     ROWS,
     Sums,
     above_diagonal,
@@ -34,7 +34,6 @@ from dpstats.lattice.products import (
     row_bits,
     sum_items,
 )
-from dpstats.lattice.rounding import SHIFT, accepted_norm, compile_loops, is_compiled, pattern
 from dpstats.means.moments import Region
 from dpstats.privacy.guarantee import PrivacyGuarantee
 from dpstats.privacy.plan import ReleasePlan
@@ -128,43 +127,40 @@ class Extension:
         extended[..., len(self.constants) :], outside = _integer_rows(rows, self.radius)
         return self._split(name, self._products(name, extended, signs, outside))
 
-    def quick_sums(self, name: str, blocks: Iterable[Floats], signs: Floats | None) -> Sums:
-        """Return the same sums over blocks of one table. A block may be overwritten after its turn.
+    def quick_sums(
+        self, name: str, rows: Floats, to: BallMap, signs: Floats | None, white: Callable[[slice], Floats]
+    ) -> Sums:
+        """Return the same sums over rows that a map puts into the ball. ``white`` returns some rows of the unit ball.
 
-        A loop leaves out the few rows that are near the sphere or beyond. These are added together.
+        The loop leaves out the few rows that need the order of numpy's operations.
         """
-        d, constants = self.n_features, len(self.constants)
-        size = self.radius - (math.sqrt(d) / 2 + 1)
-        # The numpy arithmetic puts rows inside the unit ball whose rounded norm is at most this.
-        most = int(max(accepted_norm(size, d, 2.0**-40), 0.0)) ** 2
+        plus = None if signs is None else (signs > 0).astype(np.float64)
+        constants = np.array(self.constants, dtype=np.float64)
+        powers = self.fourths or self.norms or bool(self.count)
+        wanted = Wanted(constants, signs, products=True, weights=plus, bits=self.bits, powers=powers)
+        quick = sum_mapped(rows, to, wanted)
+        found = {name: quick.products}
+        k = len(constants)
+        if self.sign:
+            # The constants of rows do not have the weights.
+            found[f"{name}, signed"] = (2 * quick.weighted - quick.products)[k:, k:]
+        if self.fourths:
+            found[f"{name}, fourths"] = quick.fourths
+        if self.norms:
+            found[f"{name}, fourth powers of norms"] = quick.norms
+        if self.count:
+            found[f"{name}, outside"] = quick.beyond << self.bits
+        parts = [self._split(name, found)]
+        for block in cut_rows(len(rows)):
+            some = quick.left[(quick.left >= block.start) & (quick.left < block.stop)]
+            if len(some):
+                own = None if signs is None else signs[some]
+                parts.append(self.sums(name, white(block)[some - block.start], own))
+        return add_sums(parts)
 
-        def parts() -> Iterator[Sums]:
-            room, left, none = np.empty((ROWS, self.size)), np.empty(ROWS, dtype=np.int64), np.zeros(1, dtype=np.bool_)
-            far: list[tuple[Floats, Floats | None]] = []
-            first = 0
-            for white in blocks:
-                n = len(white)
-                own = None if signs is None else signs[first : first + n]
-                extended = self._extended((n,), own, room[:n])
-                count = _loops()[1](white, size, SHIFT, pattern(SHIFT), self.radius, most, extended, left)
-                yield self._products(name, extended, own, none)
-                some = left[:count]
-                far.append((white[some], None if own is None else own[some]))
-                first += n
-            rows, own = np.concatenate([part[0] for part in far]), None
-            if not len(rows):
-                return
-            if signs is not None:
-                own = np.concatenate([part[1] for part in far if part[1] is not None])
-            extended = self._extended((len(rows),), own)
-            extended[:, constants:], outside = _integer_rows(rows, self.radius)
-            yield self._products(name, extended, own, outside)
-
-        return self._split(name, add_sums(parts()))
-
-    def _extended(self, shape: tuple[int, ...], signs: Floats | None, room: Floats | None = None) -> Floats:
+    def _extended(self, shape: tuple[int, ...], signs: Floats | None) -> Floats:
         """Return room for extended rows, with their constants."""
-        extended = np.empty((*shape, self.size)) if room is None else room
+        extended = np.empty((*shape, self.size))
         extended[..., 0] = self.constants[0]
         if self.sign:
             assert signs is not None
@@ -260,6 +256,11 @@ class BallProducts:
         return np.asarray(centered + self.mean_std**2 * np.eye(d))
 
 
+def _find_inside_norm(p: int, steps: int) -> float:
+    """Return the norm of a row of p entries that becomes at most ``steps`` when it is rounded."""
+    return steps - (math.sqrt(p) / 2 + 1)
+
+
 def _integer_rows(rows: Floats, steps: int) -> tuple[Floats, NDArray[np.bool_]]:
     """Return integer rows whose norm is at most ``steps``, and which rows were outside the unit ball.
 
@@ -269,7 +270,7 @@ def _integer_rows(rows: Floats, steps: int) -> tuple[Floats, NDArray[np.bool_]]:
         # A row alone would be summed in another order than one among others.
         found, outside = _integer_rows(np.concatenate([rows, rows], axis=-2), steps)
         return found[..., :1, :], outside[..., :1]
-    size = steps - (math.sqrt(rows.shape[-1]) / 2 + 1)
+    size = _find_inside_norm(rows.shape[-1], steps)
     with np.errstate(all="ignore"):
         norms = np.sqrt(np.einsum("...ij,...ij->...i", rows, rows))
         far = ~(norms <= 1.0)
@@ -279,47 +280,6 @@ def _integer_rows(rows: Floats, steps: int) -> tuple[Floats, NDArray[np.bool_]]:
         outside = ~(np.einsum("...ij,...ij->...i", rounded, rounded) <= float(steps) ** 2)
     rounded[outside] = 0.0
     return rounded, far
-
-
-@cache
-def _loops() -> tuple[Any, ...]:
-    return compile_loops(shift_rows, round_rows) or (shift_rows, round_rows)
-
-
-# These loops run uncompiled in tests. They do the arithmetic of the numpy functions, entry by entry.
-
-
-def shift_rows(lines: Any, center: Any, half: Any, moved: Any, clips: bool, most: float, out: Any) -> None:
-    """Write entries in half-widths about the center, clipped to 1 with ``clips``, and to ``most``, minus ``moved``."""
-    n, width = lines.shape
-    for i in range(n):
-        for j in range(width):
-            z = (lines[i, j] - center[j]) / half[j]
-            if clips:
-                z = min(max(z, -1.0), 1.0)
-            out[i, j] = min(max(z, -most), most) - moved[j]
-
-
-def round_rows(rows: Any, size: float, shift: float, zero: int, steps: int, most: int, extended: Any, left: Any) -> int:
-    """Write rows in steps after their constants. Rows with a squared norm above ``most`` become zero, constants too.
-
-    List these in ``left``, and return their number.
-    """
-    n, d = rows.shape
-    count = 0
-    for i in range(n):
-        inside, square = extended[i, -d:], np.int64(0)
-        for j in range(d):
-            # A pattern that is not a number of steps is one beyond the ball.
-            steps_pattern: Any = np.float64(rows[i, j] * size + shift).view(np.int64)
-            k: Any = min(max(steps_pattern, zero - steps - 1), zero + steps + 1) - zero
-            inside[j] = k
-            square += k * k
-        if square > most:
-            extended[i] = 0.0
-            left[count] = i
-            count += 1
-    return count
 
 
 def split_symmetric(name: str, matrix: NDArray[Any]) -> Sums:
@@ -515,37 +475,33 @@ class _ShrunkRows:
     def __call__(self, table: Table) -> Sums:
         X, codes = table.X, table.groups
         signs = None if codes is None else np.where(codes == 0, 1.0, -1.0)
-
-        if self.step.ellipsoid.whitening.ndim == 2 and not self.frame.filled and is_compiled(X):
-            # Rows are laid side by side, because loops over a few columns are slow.
-            tiled = (self.frame.center, self.frame.half, self.step.ellipsoid.center)
-            numbers = [np.tile(values, BESIDE) for values in tiled]
-            work: Callable[[NDArray[Any], Floats | None], Sums] = partial(self._quick_blocks, numbers)
-            size = _TOGETHER
-        else:
-            work, size = self._block, ROWS
+        to = self._map
+        quick = to is not None and to.serves(X)
 
         def block(where: slice) -> Sums:
-            return work(X[where], None if signs is None else signs[where])
+            rows, own = X[where], None if signs is None else signs[where]
+            if not quick:
+                return self.step.extension.sums(self.step.name, self._white(rows), own)
+            assert to is not None
+            rows = np.ascontiguousarray(rows, dtype=np.float64)
+            return self.step.extension.quick_sums(self.step.name, rows, to, own, lambda some: self._white(rows[some]))
 
-        return sum_items(block, cut_rows(len(X), size), X.size)
+        return sum_items(block, cut_rows(len(X), _TOGETHER if quick else ROWS), X.size)
 
-    def _quick_blocks(self, tiled: Sequence[Floats], X: NDArray[Any], signs: Floats | None) -> Sums:
-        """Return the same as `_block`, for one ellipsoid and rows without missing entries, by compiled loops."""
-        frame, step, rooms = self.frame, self.step, np.empty((2, min(len(X), ROWS), X.shape[1]))
+    @cached_property
+    def _map(self) -> BallMap | None:
+        """The map of rows into the ball. None if there are several balls, or missing entries."""
+        frame, found, extension = self.frame, self.step.ellipsoid, self.step.extension
+        if frame.filled or found.whitening.ndim > 2:
+            return None
+        matrix = found.whitening / self.step.radius
+        p, steps = extension.n_features, extension.radius
+        limit = 1.0 if frame.clipped else _MOST
+        ends = -matrix @ found.center, _find_inside_norm(p, steps), 1.0, steps
+        return BallMap(matrix, *ends, frame.center, 1 / frame.half, limit, exact=False)
 
-        def white(some: slice) -> Floats:
-            rows = np.ascontiguousarray(X[some], dtype=np.float64)
-            lines = rows.reshape(-1, math.gcd(len(rows), BESIDE) * rows.shape[1])
-            shifted, room = rooms[:, : len(rows)]
-            numbers = [values[: lines.shape[1]] for values in tiled]
-            _loops()[0](lines, *numbers, frame.clipped, _MOST, shifted.reshape(lines.shape))
-            square = step.ellipsoid.whitening.shape == 2 * shifted.shape[1:]
-            return step.ellipsoid.whiten(shifted, step.radius, room if square else None)
-
-        return step.extension.quick_sums(step.name, map(white, cut_rows(len(X))), signs)
-
-    def _block(self, X: Floats, signs: Floats | None) -> Sums:
+    def _white(self, X: NDArray[Any]) -> Floats:
+        """Return rows as white rows of the unit ball."""
         frame, step = self.frame, self.step
         # One allocation: the memory of several is given back to the system, and cleared again, after every block.
         X = np.asarray(X, dtype=np.float64)
@@ -558,7 +514,7 @@ class _ShrunkRows:
         if frame.clipped:
             np.clip(Z, -1.0, 1.0, out=Z)
         own = work if step.ellipsoid.whitening.shape == 2 * X.shape[1:] else (None, None)
-        return step.extension.sums(step.name, step.ellipsoid.white_rows(Z, step.radius, own), signs)
+        return step.ellipsoid.white_rows(Z, step.radius, own)
 
 
 def shrunk_sums(rows: Rows, frame: Frame, step: Step) -> Sums:

@@ -7,7 +7,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,7 +17,19 @@ from dpstats.data.rows import Rows, Table
 from dpstats.data.values import as_int64
 from dpstats.errors import attempt, refuse
 from dpstats.lattice import check_finite, observed_pairs
-from dpstats.lattice.products import ROWS, Sums, compute_room, cut_rows, gram, map_items, multiply, sum_items, weighted
+from dpstats.lattice.mapped import BallMap, Wanted, sum_mapped
+from dpstats.lattice.products import (
+    ROWS,
+    Integers,
+    Sums,
+    compute_room,
+    cut_rows,
+    gram,
+    map_items,
+    multiply,
+    sum_items,
+    weighted,
+)
 from dpstats.lattice.rounding import squared_norms
 from dpstats.lattice.sums import Integers
 from dpstats.means.moments import check_bounds
@@ -214,9 +226,28 @@ class Ball:
         return self.at.shift.size + int(self.at.intercept)
 
     @cached_property
+    def map(self) -> BallMap:
+        """The map of points into the ball."""
+        size = 2**self.bits - compute_room(self.size, "l2")
+        return BallMap(self.at.table, np.zeros(self.size), size, self.radius, 2**self.bits)
+
+    @cached_property
     def key(self) -> tuple[Hashable, ...]:
         """The ball as a key of a dict."""
         return (*self.at.key, self.radius, self.bits)
+
+
+class StepSums(NamedTuple):
+    """Sums over the rows of a step: of rows times their parts, and of products of rows, weighted and with parts."""
+
+    gradient: Integers
+    curvature: Integers
+    meat: Integers
+
+
+def take(values: Any, some: Integers) -> Any:
+    """Return some of the values, if there are any."""
+    return None if values is None else values[some]
 
 
 @dataclass(eq=False)
@@ -416,9 +447,67 @@ class Block:
             self._keep("factors", ball.key, factors)
         return Bounded(factors, self.passes, rows)
 
-    def gram(self, ball: Ball, bounded: Bounded) -> Integers:
-        """Return the Gram matrix of the rows in a ball."""
-        return self.remember("Gram matrix", ball.key, lambda: gram(bounded.rows()))
+    def step(
+        self,
+        ball: Ball,
+        parts: Floats,
+        weights: NDArray[Any] | None = None,
+        *,
+        meat: bool = False,
+        stretch: Floats | None = None,
+        again: bool = False,
+    ) -> StepSums:
+        """Return the sums of rows in a ball times their scaled ``parts``, and of products of weighted rows.
+
+        ``weights`` is a mask if the products are of some rows. ``stretch`` has a factor of each row before the ball.
+        With ``again``, the rows in the ball are needed later too, which numpy keeps.
+        """
+        to = ball.map
+        if not (self.passes.compiled and to.fits(self.points.shape[1])):
+            return self._sum_plainly(ball, parts, weights, meat, stretch, again)
+        if self.any_far:
+            stretch = np.where(self.far, 0.0, 1.0 if stretch is None else stretch)
+        root = None if self.weight is None else np.asarray(self.root)
+        wanted = Wanted(
+            weights=weights, parts=parts, gradient=True, meat=meat, bits=ball.bits, stretch=stretch, roots=root
+        )
+        quick = sum_mapped(self.points, to, wanted)
+        found, some = StepSums(quick.gradient, quick.weighted, quick.meat), quick.left
+        if not some.size:
+            return found
+        few = self.take(some)
+        rest = few._sum_plainly(ball, parts[some], take(weights, some), meat, take(stretch, some), again=False)
+        return StepSums(*(one + other for one, other in zip(found, rest, strict=True)))
+
+    def _sum_plainly(
+        self, ball: Ball, parts: Floats, weights: NDArray[Any] | None, meat: bool, stretch: Floats | None, again: bool
+    ) -> StepSums:
+        bounded = self.bound(ball, again=again) if stretch is None else self._stretch(ball, stretch)
+        v = self.passes.round(parts, bounded.factors, 2.0**ball.bits)
+        none = np.zeros((ball.size, ball.size), dtype=np.int64)
+        gradient, middle, curvature = bounded.weigh(v), none, none
+        if weights is not None and weights.dtype == np.bool_:
+            # Few rows are left out.
+            curvature = self.remember("Gram matrix", ball.key, lambda: gram(bounded.rows()))
+            curvature = curvature - gram(bounded.select(~weights))
+        if meat:
+            middle = gram(bounded.copy().scale(v * 2.0**-ball.bits))
+        if weights is not None and weights.dtype != np.bool_:
+            curvature = gram(bounded.scale(weights))
+        return StepSums(gradient, curvature, middle)
+
+    def _stretch(self, ball: Ball, stretch: Floats) -> Bounded:
+        """Return integer rows in a ball, each times a factor."""
+        rows = self.whiten(ball.at)
+        self.passes.multiply(rows, stretch)
+        longest = self.shorten(rows, squared_norms(rows), ball.radius, ball.bits)
+        return Bounded(ball.radius / longest, self.passes, rows)
+
+    def take(self, some: Integers) -> Block:
+        """Return some rows, without results that are kept."""
+        beside = "exposure", "offsets", "weight", "offset_outside", "weight_outside", "groups"
+        columns = {name: take(getattr(self, name), some) for name in ("points", "y", "outside", "far", *beside)}
+        return replace(self, **columns, kept=None, space=None)
 
     def remember(self, name: str, key: Hashable, make: Callable[[], Result]) -> Result:
         """Return ``make()``, or its last result under the same name if the key is the same and rows are kept."""

@@ -26,10 +26,10 @@ from numpy.typing import NDArray
 from scipy.special import betainc, gammainc
 
 from dpstats.data.values import as_int64
-from dpstats.lattice.products import Sums, gram
+from dpstats.lattice.products import Sums
 from dpstats.lattice.rounding import squared_norms
 from dpstats.privacy.stages import Block as StageBlock
-from dpstats.regression.blocks import Block, Bounded, Coordinates, Design, Question
+from dpstats.regression.blocks import Block, Coordinates, Design, Question
 from dpstats.regression.passes import Bins, Floats, Passes
 from dpstats.regression.plan import (
     CENTER,
@@ -54,19 +54,7 @@ from dpstats.regression.plan import (
     size_name,
     step_name,
 )
-from dpstats.regression.rows import (
-    CURVATURE,
-    GRADIENT,
-    MEAT,
-    OUTSIDE,
-    SIZE,
-    UNIT_BITS,
-    Model,
-    Step,
-    scalar_sum,
-    triangle,
-    weighted_integers,
-)
+from dpstats.regression.rows import OUTSIDE, SIZE, UNIT_BITS, Model, Step, name_sums, scalar_sum, weighted_integers
 from dpstats.release.additive import Integers, JointIntegers
 
 Dispersion = tuple[Any, Any]
@@ -358,18 +346,9 @@ class LogLinearStep(Step):
         names = "mean", "clip", "pull", "weight", "curved"
         linear: Floats = self.fitted(block) + block.offset
         curves = self.curves.interpolate(block.passes, linear, *names)
-        white = block.whiten(self.ball.at)
-        block.passes.multiply(white, curves[3])
-        longest = block.shorten(white, squared_norms(white), self.radius, self.bits)
-        bounded = Bounded(self.radius / longest, block.passes, white)
         parts = block.passes.pull(block.y, self.half, curves[:3], 1 + self.most_pull)
-        v = self.round(block, bounded, parts)
-        found = {GRADIENT: bounded.weigh(v)}
-        if self.last:
-            found |= triangle(MEAT, gram(bounded.copy().scale(v * 2.0**-self.bits)))
         roots = np.sqrt(np.clip(curves[4], 0.0, 1.0))
-        found |= triangle(CURVATURE, gram(bounded.scale(roots)))
-        return found
+        return name_sums(block.step(self.ball, parts, roots, meat=self.last, stretch=curves[3]), self.last)
 
 
 @dataclass(frozen=True, eq=False)

@@ -78,6 +78,8 @@ _MOST_SQUARES = 256
 class Passes:
     """The passes over rows, by numpy. Points have a last column of ones, and are exact as float32."""
 
+    compiled = False
+
     def convert(self, X: Floats, center: Floats, scale: Floats, near: float, points: Narrow) -> bool:
         """Write the integers (X - center) * scale to ``points``, and return whether all are at most ``near`` in size.
 
@@ -155,9 +157,9 @@ class Passes:
         """Return the integers nearest to parts * factors * unit."""
         return np.asarray(np.rint(parts * factors * unit))
 
-    def logistic(self, y: Floats, p: Floats, factors: Floats, unit: float) -> tuple[Floats, Floats]:
-        """Return the integers nearest to ((y > 0) - p) * factors * unit, and the roots of 4p(1 - p)."""
-        return self.round((y > 0) - p, factors, unit), np.sqrt(4 * p * (1 - p))
+    def logistic(self, y: Floats, p: Floats) -> tuple[Floats, Floats]:
+        """Return (y > 0) - p, and the roots of 4p(1 - p)."""
+        return (y > 0) - p, np.sqrt(4 * p * (1 - p))
 
     def interpolate(self, values: Floats, low: float, spacing: float, curves: Floats) -> Floats:
         """Return curves at some values, each curve in a row.
@@ -200,6 +202,8 @@ class Passes:
 
 class CompiledPasses(Passes):
     """Passes by loops: those that numba compiled, or others with the same results."""
+
+    compiled = True
 
     def __init__(self, loops: Any) -> None:
         self._loops = loops
@@ -258,10 +262,10 @@ class CompiledPasses(Passes):
     def round(self, parts: Floats, factors: Floats, unit: float) -> Floats:
         return self._fill("round_parts", len(parts), parts, factors, unit)
 
-    def logistic(self, y: Floats, p: Floats, factors: Floats, unit: float) -> tuple[Floats, Floats]:
-        steps, roots = np.empty(len(p)), np.empty(len(p))
-        self._loops.logistic_parts(y, p, factors, unit, steps, roots)
-        return steps, roots
+    def logistic(self, y: Floats, p: Floats) -> tuple[Floats, Floats]:
+        parts, roots = np.empty(len(p)), np.empty(len(p))
+        self._loops.logistic_parts(y, p, parts, roots)
+        return parts, roots
 
     def interpolate(self, values: Floats, low: float, spacing: float, curves: Floats) -> Floats:
         shape = curves.shape[1], len(values)
@@ -445,10 +449,10 @@ def round_parts(parts: Any, factors: Any, unit: float, steps: Any) -> None:
         steps[i] = np.rint(parts[i] * factors[i] * unit)
 
 
-def logistic_parts(y: Any, p: Any, factors: Any, unit: float, steps: Any, roots: Any) -> None:
-    """Write the steps of a logistic gradient, and the roots of curvatures."""
-    for i in range(steps.size):
-        steps[i] = np.rint((int(y[i] > 0) - p[i]) * factors[i] * unit)
+def logistic_parts(y: Any, p: Any, parts: Any, roots: Any) -> None:
+    """Write logistic residuals, and the roots of curvatures."""
+    for i in range(parts.size):
+        parts[i] = int(y[i] > 0) - p[i]
         roots[i] = np.sqrt(4 * p[i] * (1 - p[i]))
 
 

@@ -18,7 +18,7 @@ from dpstats.data.values import as_int64
 from dpstats.lattice import isqrt_up
 from dpstats.lattice.products import Sums, above_diagonal, dyadic, factor_bits, gram, inside_ball, powered_norms
 from dpstats.privacy.stages import Block as StageBlock
-from dpstats.regression.blocks import COUNT_BITS, REACH, X_BITS, Ball, Block, Bounded, Coordinates, Question
+from dpstats.regression.blocks import COUNT_BITS, REACH, X_BITS, Ball, Block, Coordinates, Question, StepSums
 from dpstats.regression.passes import Bins, Floats
 from dpstats.release.additive import Integers, JointIntegers
 
@@ -348,10 +348,6 @@ class Step(Model):
         """Return the ball that bounds the rows."""
         return Ball(Coordinates(self.shift, self.intercept, self.whitening), self.radius, self.bits)
 
-    def round(self, block: Block, bounded: Bounded, parts: Floats) -> Floats:
-        """Return numbers in [-1, 1], scaled as their rows are, as integers of at most 2^bits."""
-        return block.passes.round(parts, bounded.factors, 2.0**self.bits)
-
 
 @dataclass(frozen=True, eq=False)
 class LinearStep(Step):
@@ -362,17 +358,10 @@ class LinearStep(Step):
     last: bool
 
     def sum_rows(self, block: Block) -> Sums:
-        bounded = block.bound(self.ball, again=not self.last)
         r = self.residuals(block, self.width)
-        v = self.round(block, bounded, r)
-        found = {GRADIENT: bounded.weigh(v)}
-        curvature = block.gram(self.ball, bounded)
-        if self.unclipped:
-            curvature = curvature - gram(bounded.select(~(np.abs(r) < 1.0)))
-        found |= triangle(CURVATURE, curvature)
-        if self.last:
-            found |= triangle(MEAT, gram(bounded.scale(v * 2.0**-self.bits)))
-        return found
+        inside = np.abs(r) < 1.0 if self.unclipped else np.ones(r.size, dtype=np.bool_)
+        sums = block.step(self.ball, r, inside, meat=self.last, again=not self.last)
+        return name_sums(sums, self.last)
 
 
 @dataclass(frozen=True, eq=False)
@@ -384,9 +373,8 @@ class Tail(Step):
     most: float
 
     def sum_rows(self, block: Block) -> Sums:
-        bounded = block.bound(self.ball)
         beyond = block.passes.excess(block.y, self.fitted(block), self.width, self.most)
-        return {self.name: bounded.weigh(self.round(block, bounded, beyond))}
+        return {self.name: block.step(self.ball, beyond, again=True).gradient}
 
 
 @dataclass(frozen=True, eq=False)
@@ -396,13 +384,15 @@ class LogisticStep(Step):
     meat: bool = False
 
     def sum_rows(self, block: Block) -> Sums:
-        bounded = block.bound(self.ball)
         p = expit(self.fitted(block) + block.offset)
-        v, roots = block.passes.logistic(block.y, p, bounded.factors, 2.0**self.bits)
-        found = {GRADIENT: bounded.weigh(v)}
-        if self.meat:
-            found |= triangle(MEAT, gram(bounded.copy().scale(v * 2.0**-self.bits)))
-        return {**found, **triangle(CURVATURE, gram(bounded.scale(roots)))}
+        r, roots = block.passes.logistic(block.y, p)
+        return name_sums(block.step(self.ball, r, roots, meat=self.meat), self.meat)
+
+
+def name_sums(sums: StepSums, meat: bool) -> Sums:
+    """Return the sums of a step by the names of their blocks."""
+    found = {GRADIENT: sums.gradient, **triangle(CURVATURE, sums.curvature)}
+    return found | triangle(MEAT, sums.meat) if meat else found
 
 
 def coordinates(whitening: Floats, p: int) -> Floats:

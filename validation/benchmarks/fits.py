@@ -63,11 +63,10 @@ their squares. So it is the floor of the present methods, on this machine. Clipp
 entries once a process has imported numba, as another fit of at least 2,097,152 entries does."""
 
 REASONS = """\
-* Pearson and PCA have five rounds, Hotelling four. Each whitens all rows by a product of BLAS, in the order of its
-  operations, and adds up their products. The rest is one read of all rows in every round, rounding, and the rows
-  outside a ball, 4% of them here, which numpy scales.
-* Four steps of a linear regression read rows of 32 bits, whiten them, take their norms, round them, and keep them. Each
-  of these is one pass over the rows, and a quarter to a half as long as the product.
+* Pearson and PCA have five rounds, Hotelling four. One loop reads all rows, whitens, rounds and adds them up. Half of
+  its time are products, and a sixth is to lay the rows out by columns.
+* Four steps of a regression have the same loop. Fitted outcomes, curves and residuals are passes before it, and two
+  counts of norms whiten all rows by a product of BLAS.
 * The first WorkloadAnswers goes over 2^20 sets of attributes in 31 steps. Fewer steps would change the plan."""
 
 PRODUCTS = {"linear": 4, "logistic": 4, "poisson": 6, "gamma": 6, "pearson": 5, "pca": 5, "hotelling": 4}
