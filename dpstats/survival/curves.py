@@ -47,8 +47,8 @@ _HIDDEN, _EVEN = 3.0, 0.03
 _BENT = 0.3
 """Error of a straight line where many rows have events: for each unit of q (1 + 6Q/E).
 
-With peaks, log-normal times, bathtubs and cured shares, the slope that E' needs is off by 0.1 to 0.4 at hazards of 0.3 to
-0.5, and by up to 0.8 at larger ones.
+With peaks, log-normal times, bathtubs and cured shares, the slope that E' needs is off by 0.1 to 0.4 at hazards of
+0.3 to 0.5, and by up to 0.8 at larger ones.
 """
 LARGEST_SLOPE = 3.0  # of events that are all at one end of their bin
 CROWDED = 1.5
@@ -56,8 +56,8 @@ CROWDED = 1.5
 _LARGEST_HAZARD = 0.95
 _ANY_SHAPE = 1.0
 """Error of a slope of which nothing is released."""
-_MATTERS = 0.5
-"""The shape of the hazard matters if it may move a curve by this part of the standard error."""
+_MATTERS = 0.6
+"""Bins are named if the unknown shape of their hazard may move the curve by this part of its standard error."""
 _LEAST_EFFECTIVE = 0.3
 _ROUNDS = 8
 
@@ -298,7 +298,7 @@ class Curves:
 
     @property
     def shape_std(self) -> Floats:
-        """Standard deviation of the log of the survival in each bin, for shapes that remain unknown: (releases, bins)."""
+        """Standard deviation that unknown shapes give the log of the survival in each bin: (releases, bins)."""
         first = self.n_causes * self.n_bins
         # The sum of 1 - v over the rows that leave in a bin, and of v over those of the bin before: at least Q.
         left = np.maximum(self.cells[:, first : first + self.n_bins], 0.0)
@@ -306,7 +306,7 @@ class Curves:
 
     @property
     def shaped(self) -> NDArray[np.bool_]:
-        """From which bins on the shape of the hazard inside them matters: shape (releases, bins)."""
+        """In which bins the curve depends on an unknown shape of the hazard: shape (releases, bins)."""
         survival = np.clip(self.survival, 1e-6, 1.0)
         error = np.sqrt(self.greenwood + self.noise_variance / survival**2)
         return np.asarray(self.usable & (self.shape_std > _MATTERS * error))
