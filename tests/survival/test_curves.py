@@ -11,6 +11,7 @@ from statsmodels.duration.survfunc import SurvfuncRight
 from dpstats.survival import PrivateSurvival
 from dpstats.survival.cells import Cells
 from dpstats.survival.curves import Curves, PlacedCurves, risk_sums
+from dpstats.survival.table import Area
 
 M = 8
 
@@ -212,3 +213,14 @@ def test_a_peak_inside_the_first_of_few_bins_is_named(n: int, epsilon: float) ->
     assert f"{NAMED} it" in str(model.summary())
     exact = PrivateSurvival(horizon=4.0, bins=4, epsilon=epsilon, discrete=True, random_state=0).fit(*given)
     assert NAMED not in str(exact.summary())  # events are at the edges
+
+
+def test_late_events_of_rows_that_leave_widen_restricted_means() -> None:
+    curves, edges = placed(), np.arange(M + 1.0)
+    shapes = replace(curves.shapes, mixed=0 * curves.shapes.mixed)
+    certain = replace(curves)
+    certain.__dict__["shapes"] = shapes
+    wide, narrow = (Area.compute(each, edges, float(M), discrete=False).variance[0] for each in (curves, certain))
+    assert wide > narrow
+    nobody_left = replace(curves, positions=curves.positions * np.array([[[1.0], [0.0]]]))
+    assert nobody_left.shape_std.max() == 0 and not nobody_left.shaped.any()
