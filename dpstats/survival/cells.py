@@ -560,15 +560,15 @@ def crowding_notes(ends: Any, who: str = "") -> list[str]:
     ]
 
 
-def shape_notes(ends: Any, who: str = "") -> list[str]:
-    """Return a warning of bins with these ends, whose curve depends on the shape of the hazard inside them."""
+def shape_notes(ends: Any, who: str = "", what: str = "From there on the curve") -> list[str]:
+    """Return a warning of bins with these ends: a result depends on the shape of the hazard inside them."""
     if not len(ends):
         return []
     bins, them = _name_bins(ends)
     return [
-        f"Warning: many rows{who} have events in the {bins}, and others are censored there. From there on the curve "
-        f"depends on the shape of the hazard inside {them}, which the release hardly shows. Intervals may cover less "
-        "than they state. Use more bins, or edges that are closer there."
+        f"Warning: many rows{who} have events in the {bins}, and others are censored there. {what} depends on the "
+        f"shape of the hazard inside {them}, which the release hardly shows, and may be wrong more often than stated. "
+        "Use more bins, or edges that are closer there."
     ]
 
 

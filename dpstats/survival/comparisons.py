@@ -18,7 +18,7 @@ from dpstats.errors import attempt, refuse
 from dpstats.inference.error_distributions import BONFERRONI, HOLM
 from dpstats.inference.estimates import HasEstimates
 from dpstats.inference.results import FREE
-from dpstats.survival.cells import SurvivalEstimator, assumptions, crowding_notes, first_edge
+from dpstats.survival.cells import SurvivalEstimator, assumptions, crowding_notes, first_edge, shape_notes
 from dpstats.survival.curves import normal_critical
 from dpstats.survival.hazard_ratios import HazardRatio, Reference
 from dpstats.survival.results import (
@@ -31,7 +31,7 @@ from dpstats.survival.results import (
     check_weights,
     describe_weights,
 )
-from dpstats.survival.table import SurvivalTable, table_log_rank
+from dpstats.survival.table import Moments, SurvivalTable, table_log_rank
 from dpstats.survival.table_plan import TablePlan
 
 Floats = NDArray[np.float64]
@@ -179,7 +179,7 @@ class ComparesCurves(HasEstimates, SurvivalEstimator[TablePlan]):
             *estimate.notes,
             "Proportional hazards are assumed. Otherwise the ratio is an average over the follow-up, with Cox's "
             "weights.",
-            *self._crowding(ratio.references),
+            *self._shape_notes(ratio.references),
             *assumptions(self.plan_.cells),
         )
         title = "Private hazard ratio"
@@ -234,7 +234,7 @@ class ComparesCurves(HasEstimates, SurvivalEstimator[TablePlan]):
             describe_weights(*weights),
             self.privacy_.simulated,
             null=f"the groups have the same survival curve{' in each stratum' * (strata is not None)}",
-            notes=(*LogRankResult.notes, *self._crowding(references), *assumptions(self.plan_.cells)),
+            notes=(*LogRankResult.notes, *self._shape_notes(references), *assumptions(self.plan_.cells)),
         )
 
     def pairwise_log_rank(
@@ -323,9 +323,13 @@ class ComparesCurves(HasEstimates, SurvivalEstimator[TablePlan]):
             raise refuse("strata", given=strata, allowed=f"sequences of {size} labels")
         return places
 
-    def _crowding(self, references: Sequence[Reference]) -> list[str]:
-        crowded = np.any([reference.crowded[0] for reference in references], axis=0)
-        return crowding_notes(self._table.edges[1:][crowded])
+    def _shape_notes(self, references: Sequence[Reference]) -> list[str]:
+        ends, notes = self._table.edges[1:], []
+        notes += crowding_notes(ends[np.any([reference.crowded[0] for reference in references], axis=0)])
+        if not self.plan_.discrete:
+            shaped = [each.shaped(Moments.compute(each).errors)[0] for each in references]
+            notes += shape_notes(ends[np.any(shaped, axis=0)], what="The comparison")
+        return notes
 
     def _estimate(self, group: Any, errors: TableErrors, what: str, notes: Sequence[str] = ()) -> SurvivalEstimate:
         low, high = errors.limits((1 - 0.95) / 2)

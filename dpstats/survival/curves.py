@@ -54,10 +54,10 @@ LARGEST_SLOPE = 3.0  # of events that are all at one end of their bin
 CROWDED = 1.5
 """Slope beyond which most events of a bin are near one end of it."""
 _LARGEST_HAZARD = 0.95
-_ANY_SHAPE = 1.0
+ANY_SHAPE = 1.0
 """Error of a slope of which nothing is released."""
-_MATTERS = 0.6
-"""Bins are named if the unknown shape of their hazard may move the curve by this part of its standard error."""
+MATTERS = 0.6
+"""Bins are named if the unknown shape of their hazard may move a result by this part of its standard error."""
 _LEAST_EFFECTIVE = 0.3
 _ROUNDS = 8
 
@@ -154,6 +154,15 @@ def lost_exposure(slopes: Floats, hazard: Floats, apart: Floats) -> Floats:
 def limit_positions(censored: Floats, at_risk: Floats) -> Floats:
     """Return sums of v (1 - v), limited to possible ones: E is at least the sum of v, and so three times the mean Q."""
     return np.clip(censored, 0.0, np.maximum(at_risk, 0.0) / 3)
+
+
+def most_censored(edges: Floats) -> Floats:
+    """Return what sums of v (1 - v) hardly exceed without positions, from the cells of the edges before the bins.
+
+    Such a cell has 1 - v of each row that leaves in the bin, three times v (1 - v) at an even rate, and rows of the bin
+    before.
+    """
+    return np.maximum(edges, 0.0) / 3
 
 
 # Curves
@@ -300,16 +309,15 @@ class Curves:
     def shape_std(self) -> Floats:
         """Standard deviation that unknown shapes give the log of the survival in each bin: (releases, bins)."""
         first = self.n_causes * self.n_bins
-        # The sum of 1 - v over the rows that leave in a bin, and of v over those of the bin before: at least Q.
-        left = np.maximum(self.cells[:, first : first + self.n_bins], 0.0)
-        return np.where(self.usable, np.abs(self.increments) * _ANY_SHAPE * left / 3, 0.0)
+        left = most_censored(self.cells[:, first : first + self.n_bins])
+        return np.where(self.usable, np.abs(self.increments) * ANY_SHAPE * left, 0.0)
 
     @property
     def shaped(self) -> NDArray[np.bool_]:
         """In which bins the curve depends on an unknown shape of the hazard: shape (releases, bins)."""
         survival = np.clip(self.survival, 1e-6, 1.0)
         error = np.sqrt(self.greenwood + self.noise_variance / survival**2)
-        return np.asarray(self.usable & (self.shape_std > _MATTERS * error))
+        return np.asarray(self.usable & (self.shape_std > MATTERS * error))
 
     def position_variance(self, per_at_risk: Floats, positions: Floats | None = None) -> Floats | float:
         """Return the variance due to noise in the positions and to shapes that remain unknown.

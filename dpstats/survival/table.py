@@ -262,6 +262,11 @@ class Moments:
         """Covariance of the differences: shape (releases, groups, groups)."""
         return self.covariance - self.common[:, :, None] * self.common[:, None, :]
 
+    @property
+    def errors(self) -> Floats:
+        """Standard errors of the differences: shape (releases, groups)."""
+        return np.sqrt(np.maximum(np.diagonal(self.whole_covariance, axis1=1, axis2=2), 0.0))
+
     def chi_square(self) -> tuple[Floats, Floats]:
         """Return the statistic and its p-values: shape (releases,)."""
         K = self.differences.shape[1]
