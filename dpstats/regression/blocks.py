@@ -31,7 +31,6 @@ from dpstats.lattice.products import (
     weighted,
 )
 from dpstats.lattice.rounding import squared_norms
-from dpstats.lattice.sums import Integers
 from dpstats.means.moments import check_bounds
 from dpstats.regression.passes import Bins, Floats, Passes, apply_columns, choose_passes
 

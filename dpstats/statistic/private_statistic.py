@@ -399,7 +399,8 @@ class PrivateStatistic(HasEstimates, PrivateEstimator[StatisticPlan]):
         found = [
             "Intervals include sampling error, noise, a skewness of a row's influence of at most "
             f"{self.plan_.skewness:g}, and a bias of a block of at most {self.plan_.block_bias:.2g} of its standard "
-            "deviation. Test both with rehearse on public rows, and give larger ones for heavier tails.",
+            "deviation. They assume that no row alone moves its block far from the others. Test this with rehearse on "
+            "public rows, and give a larger skewness and remainder for heavier tails.",
             "The guarantee holds if the function uses nothing but the rows of its block.",
         ]
         if not np.all(self.located_):

@@ -553,24 +553,29 @@ def crowding_notes(ends: Any, who: str = "") -> list[str]:
     """Return a warning of bins with these ends, whose events are near one end of them."""
     if not len(ends):
         return []
-    bins, them = ("bins that end at", "them") if len(ends) > 1 else ("bin that ends at", "it")
-    named = ", ".join(f"{end:g}" for end in ends[:4]) + (", ..." if len(ends) > 4 else "")
+    bins, them = _name_bins(ends)
     return [
-        f"Warning: most events{who} in the {bins} {named} are near one end of {them}. Rows that are censored there "
+        f"Warning: most events{who} in the {bins} are near one end of {them}. Rows that are censored there "
         "cannot be placed before or after them. Use finer edges, or discrete=True if events happen at the edges only."
     ]
 
 
-def steep_notes(ends: Any, who: str = "") -> list[str]:
-    """Return a warning of bins with these ends, in which most rows have events and others are censored."""
+def shape_notes(ends: Any, who: str = "", what: str = "From there on the curve") -> list[str]:
+    """Return a warning of bins with these ends: a result depends on the shape of the hazard inside them."""
     if not len(ends):
         return []
-    bins = "bins that end at" if len(ends) > 1 else "bin that ends at"
-    named = ", ".join(f"{end:g}" for end in ends[:4]) + (", ..." if len(ends) > 4 else "")
+    bins, them = _name_bins(ends)
     return [
-        f"Warning: most rows{who} have events or are censored in the {bins} {named}. Intervals may miss the curve from "
-        "there on. Use four bins or more."
+        f"Warning: many rows{who} have events in the {bins}, and others are censored there. {what} depends on the "
+        f"shape of the hazard inside {them}, which the release hardly shows, and may be wrong more often than stated. "
+        "Use more bins, or edges that are closer there."
     ]
+
+
+def _name_bins(ends: Any) -> tuple[str, str]:
+    """Return bins with these ends, and a pronoun."""
+    named = ", ".join(f"{end:g}" for end in ends[:4]) + (", ..." if len(ends) > 4 else "")
+    return (f"bins that end at {named}", "them") if len(ends) > 1 else (f"bin that ends at {named}", "it")
 
 
 def distinct_units(units: Any) -> Any:

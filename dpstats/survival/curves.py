@@ -44,13 +44,20 @@ It is 1 to 15 for hazards that fall, with leavers at one moment or at a falling 
 """
 _HIDDEN, _EVEN = 3.0, 0.03
 """Error of any shape, such as a peak inside the bin, for each unit of the distance beyond 0.03."""
+_BENT = 0.3
+"""Error of a straight line where many rows have events: for each unit of q (1 + 6Q/E).
+
+With peaks, log-normal times, bathtubs and cured shares, the slope that E' needs is off by 0.1 to 0.4 at hazards of
+0.3 to 0.5, and by up to 0.8 at larger ones.
+"""
 LARGEST_SLOPE = 3.0  # of events that are all at one end of their bin
 CROWDED = 1.5
 """Slope beyond which most events of a bin are near one end of it."""
 _LARGEST_HAZARD = 0.95
-_MOST, _MIXED = 0.85, 0.05
-"""Fractions of the rows at risk that leave in one bin, together and for either reason, beyond which shapes matter."""
-_FEW_BINS = 4
+ANY_SHAPE = 1.0
+"""Error of a slope of which nothing is released."""
+MATTERS = 0.6
+"""Bins are named if the unknown shape of their hazard may move a result by this part of its standard error."""
 _LEAST_EFFECTIVE = 0.3
 _ROUNDS = 8
 
@@ -73,6 +80,8 @@ class Shapes:
         Derivative of the slope by X.
     apart : array
         Mean position of the rows that leave, weighted by 1 - v, less 1/3; toward 0 where noise hides it.
+    mixed : array
+        q (1 + 6Q/E): large where many rows have events and others leave.
     """
 
     slopes: Floats
@@ -81,6 +90,7 @@ class Shapes:
     lost: Floats
     per_event: Floats
     apart: Floats
+    mixed: Floats
 
     @classmethod
     def fit(
@@ -110,7 +120,7 @@ class Shapes:
             lost = lost_exposure(slopes, hazard, apart)
             least = np.maximum(_LEAST_EFFECTIVE * at_risk, events / _LARGEST_HAZARD)
             effective = np.maximum(at_risk - Q * lost, least)
-        return cls(slopes, known, effective, lost, 6 * known / found, apart)
+        return cls(slopes, known, effective, lost, 6 * known / found, apart, hazard * (1 + 6 * Q / at_risk))
 
     @property
     def hidden_std(self) -> Floats:
@@ -126,7 +136,8 @@ class Shapes:
     def unknown_std(self) -> Floats:
         """Standard deviation of the slope that remains unknown, due to noise and shapes other than a straight line."""
         straight = np.hypot(MISFIT * self.slopes, np.minimum(self.slopes, 0.0) * _tilt(self.apart))
-        return np.hypot(np.hypot(self.hidden_std, straight), _HIDDEN * np.maximum(np.abs(self.apart) - _EVEN, 0.0))
+        bent = np.hypot(_BENT * self.mixed, _HIDDEN * np.maximum(np.abs(self.apart) - _EVEN, 0.0))
+        return np.hypot(np.hypot(self.hidden_std, straight), bent)
 
 
 def _tilt(apart: Floats) -> Floats:
@@ -143,6 +154,15 @@ def lost_exposure(slopes: Floats, hazard: Floats, apart: Floats) -> Floats:
 def limit_positions(censored: Floats, at_risk: Floats) -> Floats:
     """Return sums of v (1 - v), limited to possible ones: E is at least the sum of v, and so three times the mean Q."""
     return np.clip(censored, 0.0, np.maximum(at_risk, 0.0) / 3)
+
+
+def most_censored(edges: Floats) -> Floats:
+    """Return what sums of v (1 - v) hardly exceed without positions, from the cells of the edges before the bins.
+
+    Such a cell has 1 - v of each row that leaves in the bin, three times v (1 - v) at an even rate, and rows of the bin
+    before.
+    """
+    return np.maximum(edges, 0.0) / 3
 
 
 # Curves
@@ -283,7 +303,21 @@ class Curves:
         """Derivatives of the log of the survival by the effective numbers at risk: (releases, bins, bins)."""
         return np.tril(np.ones((self.n_bins, self.n_bins))) * self.increments[:, None, :]
 
-    # Positions inside the bins; a table without them has none.
+    # Shapes of the hazard and positions inside the bins; a table without positions shows no shape.
+
+    @property
+    def shape_std(self) -> Floats:
+        """Standard deviation that unknown shapes give the log of the survival in each bin: (releases, bins)."""
+        first = self.n_causes * self.n_bins
+        left = most_censored(self.cells[:, first : first + self.n_bins])
+        return np.where(self.usable, np.abs(self.increments) * ANY_SHAPE * left, 0.0)
+
+    @property
+    def shaped(self) -> NDArray[np.bool_]:
+        """In which bins the curve depends on an unknown shape of the hazard: shape (releases, bins)."""
+        survival = np.clip(self.survival, 1e-6, 1.0)
+        error = np.sqrt(self.greenwood + self.noise_variance / survival**2)
+        return np.asarray(self.usable & (self.shape_std > MATTERS * error))
 
     def position_variance(self, per_at_risk: Floats, positions: Floats | None = None) -> Floats | float:
         """Return the variance due to noise in the positions and to shapes that remain unknown.
@@ -355,14 +389,6 @@ class PlacedCurves(Curves):
         beyond = self.usable & (self.all_events > _LARGEST_HAZARD * (1 - 1e-9) * self.effective)
         return np.asarray(np.logical_or.accumulate(beyond, axis=1))
 
-    @property
-    def steep(self) -> NDArray[np.bool_]:
-        """In which bins most rows at risk have events or are censored: hazards are biased there, if bins are few."""
-        censored = 6 * self.censored_positions  # v (1 - v) is 1/6 on average
-        leavers = self.all_events + censored
-        mixed = np.minimum(self.all_events, censored) > _MIXED * self.at_risk
-        return np.asarray(self.usable & mixed & (leavers > _MOST * self.at_risk) & (self.n_bins < _FEW_BINS))
-
     def _per_position(self, per_at_risk: Floats) -> tuple[Floats, Floats]:
         """Return the derivatives by both sums of positions, from derivatives by the effective numbers at risk."""
         Q, shapes = self.censored_positions, self.shapes
@@ -371,6 +397,10 @@ class PlacedCurves(Curves):
     def _per_slope(self, per_at_risk: Floats) -> Floats:
         """Return the derivatives by slopes, in units of their unknown part."""
         return self._times(per_at_risk, self.censored_positions * self.shapes.unknown_std)
+
+    @property
+    def shape_std(self) -> Floats:
+        return np.abs(self.increments * self.censored_positions * self.shapes.unknown_std * self.usable)
 
     def _times(self, derivatives: Floats, factors: Floats) -> Floats:
         factors = np.where(self.usable, factors, 0.0)

@@ -20,7 +20,17 @@ from dpstats.data.values import as_int64
 from dpstats.inference.error_distributions import error_tails
 from dpstats.release.additive import Integers
 from dpstats.survival.cells import TABLE, Floats, LeastSquares, Steps, checked_rows, elapsed_share, times_at_edges
-from dpstats.survival.curves import LEAST_AT_RISK, LEAST_IN_NOISE, Shapes, limit_positions, lost_exposure, risk_sums
+from dpstats.survival.curves import (
+    ANY_SHAPE,
+    LEAST_AT_RISK,
+    LEAST_IN_NOISE,
+    MATTERS,
+    Shapes,
+    limit_positions,
+    lost_exposure,
+    most_censored,
+    risk_sums,
+)
 
 # The reference: pooled hazards, weights and group shares. Arrays have the releases first
 
@@ -168,7 +178,8 @@ class Reference:
     @cached_property
     def _censored_positions(self) -> Floats:
         """Sums of v (1 - v) of each group's censored rows: shape (releases, groups, bins)."""
-        assert self.positions is not None
+        if self.positions is None:
+            return np.asarray(most_censored(self.cells[:, :, self.n_bins : -1]))
         found = self.positions[:, :, 1]
         if found.shape[1] == self.n_groups:
             return found
@@ -178,6 +189,18 @@ class Reference:
         return np.asarray(found * rows / np.maximum(rows.sum(axis=1, keepdims=True), 1e-9))
 
     @cached_property
+    def by_slope(self) -> Floats:
+        """Derivatives of O - E by the slopes, if groups differ in where they leave: (releases, groups, bins)."""
+        censored = self._censored_positions
+        apart = censored - self.shares * censored.sum(axis=1, keepdims=True)
+        return np.asarray(apart * (self.weights * self.pooled_hazards)[:, None])
+
+    def shaped(self, error: Floats) -> NDArray[np.bool_]:
+        """Return in which bins O - E depends on an unknown shape, for its standard errors (releases, groups)."""
+        std = ANY_SHAPE if self.shapes is None else self.shapes.unknown_std[:, None]
+        return np.asarray((np.abs(self.by_slope) * std > MATTERS * error[:, :, None]).any(axis=1) & self.usable)
+
+    @cached_property
     def slope_covariance(self) -> Floats | float:
         """Covariance of O - E due to noise in the slopes, and to their unknown part: (releases, groups, groups).
 
@@ -185,11 +208,8 @@ class Reference:
         """
         if self.shapes is None or self.position_std is None:
             return 0.0
-        censored = self._censored_positions
-        apart = censored - self.shares * censored.sum(axis=1, keepdims=True)
-        apart = apart * (self.weights * self.pooled_hazards)[:, None]
         variance = self.shapes.unknown_std**2 + (self.shapes.per_event * self._position_noise) ** 2
-        return np.asarray(np.einsum("raj,rbj,rj->rab", apart, apart, variance))
+        return np.asarray(np.einsum("raj,rbj,rj->rab", self.by_slope, self.by_slope, variance))
 
     @property
     def _position_noise(self) -> float:

@@ -21,7 +21,16 @@ from dpstats.privacy.stages import Stage
 from dpstats.release.additive import additive_stages
 from dpstats.release.estimator import fitted, parameters
 from dpstats.release.session import Released, Session
-from dpstats.survival.cells import MOST_ROWS, TABLE, Cells, SurvivalEstimator, assumptions, crowding_notes, levels_for
+from dpstats.survival.cells import (
+    MOST_ROWS,
+    TABLE,
+    Cells,
+    SurvivalEstimator,
+    assumptions,
+    crowding_notes,
+    levels_for,
+    shape_notes,
+)
 from dpstats.survival.hazard_ratios import (
     RESIDUALS,
     NullDistribution,
@@ -414,11 +423,15 @@ class LogRankTest(HasResult[LogRankResult], SurvivalEstimator[LogRankPlan]):
         """Return the result of a fit, from its two releases."""
         used, noise = reference.weights[0] > 0, float(np.sqrt(max(plan.least_squares.own.sum(), 1.0)))
         cells, last = reference.cells[0], int(used.nonzero()[0].max(initial=-1)) + 1
+        ends, shares = np.asarray(plan.cells.edges)[1:], reference.shares
+        noises = float(np.asarray(plan.residual_stage.noise_std)) * plan.residuals(reference).divisor[:, None]
+        error = np.hypot(np.sqrt((shares * (1 - shares) * reference.information[:, None]).sum(axis=2)), noises)
         notes: tuple[str, ...] = (
             "N, observed and expected are of the first stage. The test and O - E are of the second one.",
             f"The level is measured and not proved. {LEFT_OUT}",
             *empty_groups_note([g for g, n in zip(plan.groups, cells.sum(axis=1), strict=True) if n < 2 * noise]),
-            *crowding_notes(np.asarray(plan.cells.edges)[1:][reference.crowded[0]]),
+            *crowding_notes(ends[reference.crowded[0]]),
+            *shape_notes(ends[reference.shaped(error)[0] & (not plan.cells.discrete)], what="The comparison"),
             *assumptions(plan.cells),
         )
         if not reference.information.sum() > 0:

@@ -22,10 +22,10 @@ from dpstats.inference.error_distributions import BONFERRONI, HOLM, ErrorDistrib
 from dpstats.inference.estimates import Estimates, HasEstimates
 from dpstats.inference.reports import SIMULATED, Printed
 from dpstats.inference.results import FREE, HypothesisTest, Summary, significant
-from dpstats.survival.cells import SurvivalEstimator, assumptions, crowding_notes, first_edge
+from dpstats.survival.cells import SurvivalEstimator, assumptions, crowding_notes, first_edge, shape_notes
 from dpstats.survival.curves import PlacedCurves, normal_critical
 from dpstats.survival.hazard_ratios import LARGEST_LOG_RATIO, HazardRatio, Reference
-from dpstats.survival.table import SurvivalTable, table_log_rank
+from dpstats.survival.table import Moments, SurvivalTable, table_log_rank
 from dpstats.survival.table_plan import TablePlan
 
 Floats = NDArray[np.float64]
@@ -546,7 +546,7 @@ class ComparesCurves(HasEstimates, SurvivalEstimator[TablePlan]):
             *estimate.notes,
             "Proportional hazards are assumed. Otherwise the ratio is an average over the follow-up, with Cox's "
             "weights.",
-            *self._crowding(ratio.references),
+            *self._shape_notes(ratio.references),
             *assumptions(self.plan_.cells),
         )
         title = "Private hazard ratio"
@@ -601,7 +601,7 @@ class ComparesCurves(HasEstimates, SurvivalEstimator[TablePlan]):
             describe_weights(*weights),
             self.privacy_.simulated,
             null=f"the groups have the same survival curve{' in each stratum' * (strata is not None)}",
-            notes=(*LogRankResult.notes, *self._crowding(references), *assumptions(self.plan_.cells)),
+            notes=(*LogRankResult.notes, *self._shape_notes(references), *assumptions(self.plan_.cells)),
         )
 
     def pairwise_log_rank(
@@ -690,9 +690,13 @@ class ComparesCurves(HasEstimates, SurvivalEstimator[TablePlan]):
             raise refuse("strata", given=strata, allowed=f"sequences of {size} labels")
         return places
 
-    def _crowding(self, references: Sequence[Reference]) -> list[str]:
-        crowded = np.any([reference.crowded[0] for reference in references], axis=0)
-        return crowding_notes(self._table.edges[1:][crowded])
+    def _shape_notes(self, references: Sequence[Reference]) -> list[str]:
+        ends, notes = self._table.edges[1:], []
+        notes += crowding_notes(ends[np.any([reference.crowded[0] for reference in references], axis=0)])
+        if not self.plan_.discrete:
+            shaped = [each.shaped(Moments.compute(each).errors)[0] for each in references]
+            notes += shape_notes(ends[np.any(shaped, axis=0)], what="The comparison")
+        return notes
 
     def _estimate(self, group: Any, errors: TableErrors, what: str, notes: Sequence[str] = ()) -> SurvivalEstimate:
         low, high = errors.limits((1 - 0.95) / 2)

@@ -21,7 +21,7 @@ from dpstats.inference.reports import SIMULATED, picture_of
 from dpstats.inference.results import ConfidenceInterval, Summary, plain, significant
 from dpstats.release.estimator import parameters
 from dpstats.release.session import Released
-from dpstats.survival.cells import TABLE, assumptions, crowding_notes, default_bins, first_edge, steep_notes
+from dpstats.survival.cells import TABLE, assumptions, crowding_notes, default_bins, first_edge, shape_notes
 from dpstats.survival.curves import LEAST_IN_NOISE, PlacedCurves
 from dpstats.survival.results import AreaErrors, ComparesCurves, CurveErrors, QuantileErrors, SurvivalEstimate, shown
 from dpstats.survival.table import SurvivalTable, draw_curves
@@ -116,17 +116,18 @@ class PrivateSurvival(ComparesCurves):
 
     With at least 50 rows times epsilon for each group and bin, the release has the mean positions of events and of
     censored rows in each bin. They take 5 or 10% of the privacy. Hazards may then have any smooth shape inside the
-    bins. With fewer rows the bias is below the noise, except for curves that are very steep at 0.
+    bins. With fewer rows the bias is mostly below the noise.
 
     Events and censoring that are crowded in the same small part of a bin are not covered. The summary warns if most
-    events of a bin are near one end of it.
+    events of a bin are near one end of it. It names the bins in which many rows have events and others are censored, so
+    that the curve depends on the shape of the hazard inside them.
 
     **Intervals** include sampling error and noise. A pointwise interval is a score interval with the effective
     number of rows of Greenwood's variance. The band covers the whole usable range together. Beyond the usable range
     the lower limit is 0.
 
-    **Limits.** Independent censoring is assumed, and no rows can show it. With fewer than ten bins, a steep hazard
-    and censoring at a few moments, the first edge and the restricted mean can undercover. No hazard ratio is adjusted
+    **Limits.** Independent censoring is assumed, and no rows can show it. If many rows have events and others are
+    censored in one bin, intervals can undercover from there on: the summary names this bin. No hazard ratio is adjusted
     for covariates, and all assume proportional hazards. Subjects who enter late (left truncation) are not covered:
     ``entry`` is refused.
 
@@ -543,7 +544,8 @@ class PrivateSurvival(ComparesCurves):
             if isinstance(curves, PlacedCurves):
                 crowded = curves.usable[0] & curves.shapes.crowded[0]
                 notes += crowding_notes(table.edges[1:][crowded], who)
-                notes += steep_notes(table.edges[1:][curves.steep[0]], who)
+            if not self.plan_.discrete:
+                notes += shape_notes(table.edges[1:][curves.shaped[0]], who)
         notes += assumptions(self.plan_.cells)
         if self.plan_.groups is not None:
             notes.append(

@@ -150,7 +150,9 @@ class Area:
         of_number = of_hazard + height * shaped * shapes.slopes / 6
         sampling = hazard * (1 - hazard) / effective * of_number**2
         sampling = sampling + (height * shaped) ** 2 * hazard / (12 * effective)
-        sampling = sampling + (height * shaped * hazard * shapes.hidden_std / 6) ** 2
+        # Late events of rows that leave were not seen, 6Q of them: where they were depends on the shape.
+        unseen = np.minimum(6 * curves.censored_positions / at_risk, 1.0) * shapes.unknown_std
+        sampling = sampling + (height * shaped * hazard * np.hypot(shapes.hidden_std, unseen) / 6) ** 2
         variance = np.maximum(np.where(usable, sampling, 0.0).sum(axis=1), 0.0)
         # By hazards d/E': through d and E', which is at risk in all earlier bins.
         per_at_risk = np.where(usable, -of_hazard * hazard / effective, 0.0)
@@ -259,6 +261,11 @@ class Moments:
     def whole_covariance(self) -> Floats:
         """Covariance of the differences: shape (releases, groups, groups)."""
         return self.covariance - self.common[:, :, None] * self.common[:, None, :]
+
+    @property
+    def errors(self) -> Floats:
+        """Standard errors of the differences: shape (releases, groups)."""
+        return np.sqrt(np.maximum(np.diagonal(self.whole_covariance, axis1=1, axis2=2), 0.0))
 
     def chi_square(self) -> tuple[Floats, Floats]:
         """Return the statistic and its p-values: shape (releases,)."""

@@ -15,7 +15,7 @@ import pytest
 from dpstats.errors import BudgetExceeded, InvalidData, InvalidParameter
 from dpstats.privacy import PrivacyBudget
 from dpstats.survival import LogRankTest, PrivateSurvival
-from dpstats.survival.cells import Cells, assumptions, crowding_notes
+from dpstats.survival.cells import Cells, assumptions, crowding_notes, shape_notes
 
 RNG = np.random.default_rng(0)
 N = 300
@@ -155,6 +155,12 @@ def test_bins_of_one_unit_name_whole_times() -> None:
     weeks, halves = (Cells(edges, 1, 1, 4) for edges in ((0.0, 1.0, 2.0), (0.0, 0.5, 1.0)))
     assert "whole numbers" in assumptions(weeks)[1] and "whole numbers" not in assumptions(halves)[1]
     assert len(assumptions(Cells((0.0, 1.0, 2.0), 1, 1, 4, discrete=True))) == 1
+
+
+def test_bins_whose_shape_decides_are_named() -> None:
+    (one,), (many,) = shape_notes(np.array([5.0]), " of a"), shape_notes(np.arange(1.0, 8.0))
+    assert "many rows of a have events in the bin that ends at 5, and others" in one and "inside it," in one
+    assert "in the bins that end at 1, 2, 3, 4, ..., and others" in many and not shape_notes([])
 
 
 def test_crowded_bins_are_named() -> None:

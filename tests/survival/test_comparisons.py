@@ -7,7 +7,7 @@ import pytest
 from statsmodels.duration.survfunc import survdiff
 
 from dpstats.errors import InvalidParameter
-from dpstats.survival import PrivateSurvival
+from dpstats.survival import LogRankTest, PrivateSurvival
 
 
 def test_any_groups_of_a_table_are_compared() -> None:
@@ -53,3 +53,22 @@ def test_the_noise_of_strata_is_counted_together() -> None:
         rejected += model.log_rank(strata=[(0, 1), (2, 3)]).pvalue <= 0.05
     # At a level of 0.06, P(16 or more of 100) is below 5e-4.
     assert rejected < 16
+
+
+@pytest.mark.parametrize(("n", "epsilon", "bins"), [(4617, 0.2, 12), (20_000, 1.0, 3)])
+def test_comparisons_that_depend_on_a_shape_inside_a_bin_are_named(n: int, epsilon: float, bins: int) -> None:
+    # Rows of one arm leave in the first bin, where most events are. The smaller table has no positions.
+    rng = np.random.default_rng(0)
+    arm, width = rng.integers(2, size=n), 1 / bins
+    times = np.where(rng.random(n) < 0.6, np.abs(rng.normal(0.3, 0.15, n)) * width, rng.exponential(4.0, n))
+    left = np.where((arm == 0) & (rng.random(n) < 0.6), rng.uniform(0, width, n), 2.0)
+    rows = np.minimum(np.minimum(times, left), 1.0), (times <= left) & (times < 1.0)
+    given = {"horizon": 1.0, "bins": bins, "groups": [0, 1], "epsilon": epsilon, "random_state": 0}
+    for discrete in (False, True):
+        model = PrivateSurvival(**given, discrete=discrete).fit(*rows, arm)
+        test = LogRankTest(**given, discrete=discrete).fit(*rows, arm)
+        for found in (model.log_rank(), model.hazard_ratio(0, 1), test.result_):
+            named = [note for note in found.notes if "The comparison depends on the shape of the hazard" in note]
+            assert len(named) == 1 - discrete, found
+    model = PrivateSurvival(**given).fit(np.minimum(times, 1.0), times < 1.0, arm)  # nobody leaves
+    assert not any("The comparison depends" in note for note in model.log_rank().notes)

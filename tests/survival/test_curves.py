@@ -11,6 +11,7 @@ from statsmodels.duration.survfunc import SurvfuncRight
 from dpstats.survival import PrivateSurvival
 from dpstats.survival.cells import Cells
 from dpstats.survival.curves import Curves, PlacedCurves, risk_sums
+from dpstats.survival.table import Area
 
 M = 8
 
@@ -142,7 +143,7 @@ def placed(n: int = 40_000, std: float = 1e-6) -> PlacedCurves:
 
 
 def test_positions_move_curves_as_their_gradients_say(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in ("MISFIT", "_TILT", "_HIDDEN"):
+    for name in ("MISFIT", "_TILT", "_HIDDEN", "_BENT"):
         monkeypatch.setattr(f"dpstats.survival.curves.{name}", 0.0)
     curves, rng = placed(std=3.0), np.random.default_rng(0)
     drawn = 3.0 * rng.normal(size=(4000, 2, M))
@@ -188,10 +189,38 @@ def test_a_reduced_hazard_has_no_lower_limit() -> None:
     assert np.mean(hits) > 0.7
 
 
-def test_few_bins_in_which_most_rows_leave_are_named() -> None:
-    # One bin of two mean lifetimes, with censoring inside: a third of the intervals miss S(2).
+NAMED = "depends on the shape of the hazard inside"
+
+
+def test_bins_whose_shape_decides_are_named() -> None:
+    # One bin of two mean lifetimes, with censoring inside: intervals hold for smooth hazards only.
     rng = np.random.default_rng(0)
     time, end = rng.exponential(1, 3000), rng.uniform(0, 3, 3000)
-    for bins, named in ((1, True), (4, False)):
+    for bins, named in ((1, True), (12, False)):
         model = PrivateSurvival(horizon=2.0, bins=bins, random_state=0).fit(np.minimum(time, end), time <= end)
-        assert ("Use four bins or more." in str(model.summary())) == named
+        assert (NAMED in str(model.summary())) == named
+
+
+@pytest.mark.parametrize(("n", "epsilon"), [(20_000, 3.0), (675, 0.2)])
+def test_a_peak_inside_the_first_of_few_bins_is_named(n: int, epsilon: float) -> None:
+    # With 675 rows there are no positions.
+    rng = np.random.default_rng(0)
+    peak = np.where(rng.random(n) < 0.5, np.abs(rng.normal(0.35, 0.08, n)), rng.exponential(8.0, n))
+    end = np.where(rng.random(n) < 0.6, rng.uniform(0, 1, n), np.inf)
+    given = np.minimum(np.minimum(peak, end), 4.0), (peak <= end) & (peak < 4)
+    model = PrivateSurvival(horizon=4.0, bins=4, epsilon=epsilon, random_state=0).fit(*given)
+    assert isinstance(model._table.curves(0), PlacedCurves) == (n > 1000)
+    assert f"{NAMED} it" in str(model.summary())
+    exact = PrivateSurvival(horizon=4.0, bins=4, epsilon=epsilon, discrete=True, random_state=0).fit(*given)
+    assert NAMED not in str(exact.summary())  # events are at the edges
+
+
+def test_late_events_of_rows_that_leave_widen_restricted_means() -> None:
+    curves, edges = placed(), np.arange(M + 1.0)
+    shapes = replace(curves.shapes, mixed=0 * curves.shapes.mixed)
+    certain = replace(curves)
+    certain.__dict__["shapes"] = shapes
+    wide, narrow = (Area.compute(each, edges, float(M), discrete=False).variance[0] for each in (curves, certain))
+    assert wide > narrow
+    nobody_left = replace(curves, positions=curves.positions * np.array([[[1.0], [0.0]]]))
+    assert nobody_left.shape_std.max() == 0 and not nobody_left.shaped.any()

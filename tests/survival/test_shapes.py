@@ -54,6 +54,22 @@ def test_the_event_probability_is_right_for_any_shape(power: float, rate: float)
         assert abs(events / at_risk - truth) > 0.02
 
 
+@pytest.mark.parametrize("when", [0.2, 0.35, 0.5, 0.8])
+def test_a_peak_inside_a_bin_of_many_events_is_within_the_error_of_shapes(when: float) -> None:
+    # Six in ten rows have their event in a peak, and others leave at an even rate.
+    u = (np.arange(2000) + 0.5) / 2000
+    density = 0.6 * np.exp(-(((u - when) / 0.08) ** 2) / 2)
+    density *= 0.6 / density.sum()
+    staying, alive = 1 - 0.7 * u, 1 - np.cumsum(density)
+    events, left = density * staying, 0.7 / 2000 * alive
+    positions = np.array([[events @ (u - 0.5)], [left @ (u * (1 - u))]])
+    at_risk, rows = 1 - left @ (1 - u), 1e6
+    shapes = Shapes.fit(rows * np.array([events.sum()]), rows * np.array([at_risk]), rows * positions, 0.0)
+    off = abs(shapes.effective[0] / rows - events.sum() / 0.6)
+    assert off < 3 * positions[1, 0] * shapes.unknown_std[0]
+    assert shapes.mixed[0] == pytest.approx(0.6 * (1 + 6 * positions[1, 0] / at_risk), rel=0.1)
+
+
 def test_noise_hides_the_shape() -> None:
     positions = np.array([[30.0], [10.0]])
     silent, loud = (Shapes.fit(np.array([100.0]), np.array([1000.0]), positions, std) for std in (0.0, 1e6))

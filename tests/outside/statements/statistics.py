@@ -48,8 +48,10 @@ ENTRIES = 1_500_000
 MOST_BLOCKS = 20_000
 """Of this pool."""
 ALLOWANCES = "beyond the allowances"
-"""The fact that the skewness of rows is 1.15 times that which intervals count, or the bias of the mean of blocks half a
-standard error larger."""
+"""The fact that the skewness of rows is 1.15 times that which intervals count, the bias of the mean of blocks half a
+standard error larger, or that some rows move their blocks far from the others."""
+FAR, MANY_FAR = 5.0, 0.02
+"""Blocks are far from the others beyond so many standard deviations of the middle half, if they are so many."""
 
 Blocks = Floats
 """Rows of many blocks: of shape (blocks, rows, columns)."""
@@ -368,13 +370,15 @@ class Asker:
             skewness = np.abs(stats.skew(good, axis=0)) * np.sqrt(m)
             # A bias a little beyond does not explain why an interval misses. But 1.2 times the skewness covered 0.85.
             beyond = (bias - self.plan.block_bias) * np.sqrt(k) > 0.5
+            low, middle, high = np.quantile(good, (0.25, 0.5, 0.75), axis=0)
+            far = (np.abs(good - middle) > FAR * (high - low) / 1.349).mean(axis=0) * (high > low)
         failed = 1.0 if rare else 1 - len(good) / len(values)
         self.facts |= {
             "bounds": style,
             "bias of a mean": " ".join(f"{each:.2f}" for each in bias * np.sqrt(k)) + " errors",
             "skewness of rows": " ".join(f"{each:.1f}" for each in skewness),
             "failed": failed > 0.001 and f"{failed:.0%}",
-            ALLOWANCES: bool((beyond | (skewness > 1.15 * self.plan.skewness)).any()),
+            ALLOWANCES: bool((beyond | (skewness > 1.15 * self.plan.skewness) | (far > MANY_FAR)).any()),
         }
 
     def _block_rows(self, places: Any) -> tuple[Blocks, Any]:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from scipy.special import log_ndtr
 
 from dpstats.survival import LogRankTest, PrivateSurvival
 from tests.outside.statements.populations import Draw, Floats, log_uniform
@@ -37,6 +38,23 @@ def _cured(draw: Draw) -> Floats:
     return -np.log(share + (1 - share) * np.exp(-log_uniform(draw, 1, 10) * GRID))
 
 
+def _peak(draw: Draw) -> Floats:
+    width = log_uniform(draw, 0.005, 0.1)
+    peak = np.cumsum(np.exp(-(((GRID - draw.uniform(0, 0.6)) / width) ** 2) / 2))
+    share = draw.uniform(0.2, 0.9)
+    return share * (peak - peak[0]) / (peak[-1] - peak[0]) + (1 - share) * GRID
+
+
+def _bathtub(draw: Draw) -> Floats:
+    early, share = log_uniform(draw, 0.005, 0.2), draw.uniform(0.2, 0.8)
+    return share * (1 - np.exp(-GRID / early)) + (1 - share) * (0.3 * GRID + 3.5 * np.maximum(GRID - 0.8, 0.0))
+
+
+def _lognormal(draw: Draw) -> Floats:
+    middle, spread = np.log(log_uniform(draw, 0.05, 2)), draw.uniform(0.3, 1.5)
+    return np.asarray(-log_ndtr((middle - np.log(np.maximum(GRID, 1e-300))) / spread))
+
+
 HAZARDS: dict[str, Callable[[Draw], Floats]] = {
     "constant": lambda draw: GRID,
     "early": _early,
@@ -45,11 +63,14 @@ HAZARDS: dict[str, Callable[[Draw], Floats]] = {
     "Weibull": lambda draw: GRID ** log_uniform(draw, 0.4, 3),
     "piecewise": _piecewise,
     "cured share": _cured,
+    "peak": _peak,
+    "bathtub": _bathtub,
+    "log-normal": _lognormal,
 }
 """Cumulative hazards up to a factor."""
 
 
-def _censoring(draw: Draw, kind: str) -> Callable[[Draw, int], Floats]:
+def _censoring(draw: Draw, kind: str, bins: int) -> Callable[[Draw, int], Floats]:
     """Return a function that draws times of censoring, in horizons."""
     if kind == "none":
         return lambda rng, n: np.full(n, np.inf)
@@ -59,11 +80,14 @@ def _censoring(draw: Draw, kind: str) -> Callable[[Draw, int], Floats]:
     if kind == "at once":
         time, share, rate = draw.uniform(0.1, 0.9), draw.uniform(0.1, 0.7), 0.2
         return lambda rng, n: np.where(rng.random(n) < share, time, rng.exponential(1 / rate, n) + np.zeros(n))
+    if kind in ("first bin", "delayed"):
+        part, start = draw.uniform(0.3, 0.9), draw.uniform(0.1, 1.5) if kind == "delayed" else 0.0
+        return lambda rng, n: np.where(rng.random(n) < part, (start + rng.random(n)) / bins, np.inf)
     rate = log_uniform(draw, 1.5, 5) if kind == "heavy" else log_uniform(draw, 0.1, 1.5)
     return lambda rng, n: rng.exponential(1 / rate, n)
 
 
-CENSORING = ("none", "uniform", "constant", "heavy", "at once")
+CENSORING = ("none", "uniform", "constant", "heavy", "at once", "first bin", "delayed")
 
 
 @dataclass
@@ -80,7 +104,7 @@ class Arms:
     causes : array of shape (times,)
         The fraction of events of the first cause, at `GRID`.
     days : int
-        Number of days of discrete times, 0 for continuous ones.
+        Number of days of discrete times or of times on a lattice, 0 for continuous ones.
     """
 
     hazards: Floats
@@ -105,7 +129,8 @@ class Arms:
         causes = np.where(draw.random(n) < np.interp(np.minimum(times, 1), GRID, self.causes), 1, 2)
         events = np.where(times <= left, causes, 0)
         observed = np.minimum(np.minimum(times, left), 2.0)
-        return observed * horizon, np.where(observed < 2, events, 0), arms
+        whole = np.rint(observed * self.days) if self.days else observed * horizon  # days are units of time
+        return whole, np.where(observed < 2, events, 0), arms
 
     def survival(self, arm: int, t: Any) -> Any:
         """Return the survival at times in horizons. Between days it is that of the day before."""
@@ -164,10 +189,10 @@ def _arms(draw: Draw, facts: dict[str, Any], style: str, bins: int) -> Arms:
         ratios[1:] = np.exp(0.5 * draw.normal(size=k - 1))
     every = np.array([hazards[g % len(hazards)] * ratios[g] for g in range(k)])
     censored = [str(draw.choice(CENSORING)) for _ in range(1 if draw.random() < 0.4 else k)]
-    makers = [_censoring(draw, kind) for kind in censored]
+    makers = [_censoring(draw, kind, bins) for kind in censored]
     causes = np.clip(draw.uniform(0.2, 0.9) + draw.choice([0.0, 0.4]) * (GRID - 0.5), 0.0, 1.0)
     shares = _shares(draw, k)
-    days = bins if draw.random() < 0.15 else 0
+    days = int(draw.choice([0, bins, 7 * bins], p=[0.75, 0.15, 0.1]))
     facts |= {
         "hazard": ", ".join(kinds),
         "arms": style,
@@ -175,7 +200,8 @@ def _arms(draw: Draw, facts: dict[str, Any], style: str, bins: int) -> Arms:
         "ratios": " ".join(f"{ratio:.2g}" for ratio in ratios) if style == "proportional" else "",
         "survivors": " ".join(f"{each:.2g}" for each in np.exp(-every[:, -1])),
         "censoring": ", ".join(censored),
-        "discrete": bool(days),
+        "discrete": days == bins,
+        "whole days": days > bins,
     }
     return Arms(every, [makers[g % len(makers)] for g in range(k)], shares, causes, days)
 
@@ -184,7 +210,7 @@ def draw_cell(draw: Draw, question: str = "") -> Cell:
     """Return a random cell, with this question if it is given."""
     n = round(log_uniform(draw, 300, 50_000))
     epsilon = EXACT if draw.random() < 0.1 else log_uniform(draw, 0.1, 10)
-    bins = round(log_uniform(draw, 4, 40))
+    bins = int(draw.integers(1, 4)) if draw.random() < 0.15 else round(log_uniform(draw, 4, 40))
     facts: dict[str, Any] = {"n": n, "epsilon": float(f"{epsilon:.3g}"), "bins": bins}
     styles = {
         "one": "any", "test": "equal", "pairs": "equal", "two_stage": "equal", "ratio": "proportional",
@@ -200,11 +226,11 @@ def draw_cell(draw: Draw, question: str = "") -> Cell:
     style = styles.get(question, str(draw.choice(["one", "different"])))
     arms = _arms(draw, facts, style, bins)
     options: dict[str, Any] = {
-        "horizon": log_uniform(draw, 0.1, 1000) if not arms.days else float(bins),
+        "horizon": log_uniform(draw, 0.1, 1000) if not arms.days else float(arms.days),
         "bins": bins,
         "epsilon": epsilon,
         "delta": float(draw.choice([0.0, 0.0, 1e-6])),
-        "discrete": bool(arms.days),
+        "discrete": facts["discrete"],
     }
     facts |= {"delta": options["delta"]}
     cell: Cell = getattr(Asker(arms, options, facts, n), question)(draw)
