@@ -352,8 +352,11 @@ class PrivateLinearRegression(LeastSquares[RegressionPlan]):
     def _list_slots(self, d: int) -> dict[str, int]:
         return {**super()._list_slots(d), "y_bounds": 1}
 
+    def _list_columns(self, rows: Any) -> dict[str, Any]:
+        return {**super()._list_columns(rows), "y_bounds": rows.y[:, None]}
+
     def _plan(self, n_samples: int, n_features: int) -> Any:
-        if wants_bounds(self.x_bounds) or wants_bounds(self.y_bounds):
+        if wants_bounds(self.x_bounds, "x_bounds") or wants_bounds(self.y_bounds, "y_bounds"):
             return plan_with_bounds(self, n_samples, n_features)
         n, design = self._declared(n_samples, n_features)
         design = add_columns(self, design)
@@ -570,7 +573,7 @@ class PrivateLinearRegression(LeastSquares[RegressionPlan]):
         terms = {term: own for term, own in described.terms.items() if own[0] in names}
         given, places = self.x_bounds, np.flatnonzero(cells.is_factor)
         self._coding = Coding(cells.factors, cells.columns, names, terms, places)
-        self.x_bounds = described.x_bounds[~cells.is_factor]
+        self.x_bounds = [pair for pair, own in zip(described.x_bounds, cells.is_factor, strict=True) if not own]
         try:
             possible = attempt(lambda: self.plan(*size), InvalidParameter) is not None
             if possible:

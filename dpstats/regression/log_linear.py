@@ -64,7 +64,7 @@ class LogLinearRegression(RegressorMixin, CurvedRegression):
         n_samples, n_features : int
             Public sizes.
         """
-        if wants_bounds(self.x_bounds):
+        if wants_bounds(self.x_bounds, "x_bounds"):
             return cast(LogLinearPlan, plan_with_bounds(self, n_samples, n_features))
         n = check_integer("n_samples", n_samples, at_least=2)
         d = check_integer("n_features", n_features, at_least=0)

@@ -225,7 +225,7 @@ class PrivateLogisticRegression(ClassifierMixin, CurvedRegression):
 
     def plan(self, n_samples: int, n_features: int) -> RegressionPlan:
         """Return the release plan of a fit on data of this size."""
-        if wants_bounds(self.x_bounds):
+        if wants_bounds(self.x_bounds, "x_bounds"):
             return cast(RegressionPlan, plan_with_bounds(self, n_samples, n_features))
         n = check_integer("n_samples", n_samples, at_least=2)
         intercept = check_flag("fit_intercept", self.fit_intercept)
