@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Callable
 from typing import Any
@@ -46,6 +47,8 @@ EXACT = 1e4
 """Epsilon from which noise is nothing, so that the package must agree with others."""
 TOLERANCE = 2.0
 """Standard errors by which a coefficient may differ from that of statsmodels, which gives no row less weight."""
+_MOST, _PARTS = 8, 5
+"""Models without some hidden columns, at most, and places between each of them and the whole model."""
 _DRAWS = 4
 """Outcomes of every row, from which the coefficients of clipped ones are computed."""
 
@@ -55,7 +58,12 @@ def draw_chosen(draw: Draw) -> Cell:
     return draw_cell(draw, chosen=True)
 
 
-def draw_cell(draw: Draw, question: str = "", family: str = "", chosen: bool = False) -> Cell:
+def draw_far(draw: Draw) -> Cell:
+    """Return a random cell of a regression whose bounds of one or two columns are far beyond their values."""
+    return draw_cell(draw, far=True)
+
+
+def draw_cell(draw: Draw, question: str = "", family: str = "", chosen: bool = False, far: bool = False) -> Cell:
     """Return a random cell of a regression, with this question and estimator if they are given."""
     some = [0.55, 0.0, 0.15, 0.15, 0.15] if chosen else [0.3, 0.15, 0.25, 0.15, 0.15]
     name = family or str(draw.choice(FAMILIES, p=some))
@@ -71,6 +79,13 @@ def draw_cell(draw: Draw, question: str = "", family: str = "", chosen: bool = F
         draw_bounds(draw, values, "tight" if kind in LIMITED and style == "shifted" else style)
         for kind, values, style in zip(kinds, columns, styles, strict=True)
     ])  # fmt: skip
+    if far:
+        some = draw.choice(d, min(d, int(draw.integers(1, 3))), replace=False).tolist()
+        times = [log_uniform(draw, 30, 1000) for _ in some]
+        for j, factor in zip(some, times, strict=True):
+            middle, half = box[j].mean(), np.ptp(box[j]) / 2
+            box[j] = middle - factor * half, middle + factor * half
+            styles[j] = f"{factor:.0f}x"
     facts["x bounds"] = ", ".join(styles)
     options: dict[str, Any] = {"x_bounds": box, "epsilon": epsilon, "delta": float(draw.choice([1e-6, 1e-9]))}
     if name in FAMILIES[:3] and draw.random() < 0.1:
@@ -102,7 +117,7 @@ def draw_cell(draw: Draw, question: str = "", family: str = "", chosen: bool = F
         facts["covariance"] = "nonrobust"
     if chosen:
         return Chooser(draw, kinds, name, model, beside, options, facts, missing, n).cell(draw, question)
-    return Asker(name, model, beside, options, facts, missing, n, plain).cell(draw, question)
+    return (FarAsker if far else Asker)(name, model, beside, options, facts, missing, n, plain).cell(draw, question)
 
 
 class Asker:
@@ -388,6 +403,69 @@ class Asker:
             return sm.GLM(y, X, family, offset=offset, var_weights=weights).fit(cov_type="HC1")
         except (ValueError, np.linalg.LinAlgError):
             return None
+
+
+class FarAsker(Asker):
+    """Asks an estimator whose bounds of some columns are far beyond their values.
+
+    If noise hides columns, the others are not fully adjusted for them. So an answer is wrong if it is for the
+    coefficients of the model, for those of the model without some hidden columns, and for all between.
+    """
+
+    def __init__(self, *given: Any) -> None:
+        super().__init__(*given)
+        self._without: dict[tuple[int, ...], Floats] = {}
+
+    def _cell(self, question: str, about: Any, nominal: float, ask: Callable[..., Any], **more: Any) -> Cell:
+        def ask_about_all(model: Any, sample: Any) -> bool:
+            truth, missed = self.truth, bool(ask(model, sample))
+            hidden = [self.first + int(j) for j in np.flatnonzero(~np.asarray(model.identified_))]
+            some = [each for k in range(1, len(hidden) + 1) for each in itertools.combinations(hidden, k)][-_MOST:]
+            for each in some:
+                for part in np.linspace(1, 0, _PARTS, endpoint=False):
+                    if not missed:
+                        return False
+                    self.truth = truth + part * (self._fit_without(each) - truth)
+                    try:
+                        missed = bool(ask(model, sample))
+                    finally:
+                        self.truth = truth
+            return missed
+
+        return super()._cell(question, about, nominal, ask_about_all, **more)
+
+    def _fit_without(self, hidden: tuple[int, ...]) -> Floats:
+        """Return the coefficients that fit all rows of the frame without some columns, whose own are 0."""
+        if hidden not in self._without:
+            X = np.column_stack([np.ones(SIZE)] * self.first + [self.model.X])
+            kept = np.setdiff1d(np.arange(X.shape[1]), hidden)
+            rows, weights = X[:, kept], getattr(self.beside, "weights", np.ones(SIZE))
+            predictor = self.beside.predictor(self.model.eta, np.arange(SIZE))
+            offset = predictor - self.model.eta
+            b = np.linalg.lstsq(rows, self.model.eta, rcond=None)[0]
+            for _ in range(50):
+                mean, fitted = self._means(predictor), self._means(offset + rows @ b)
+                slope = {FAMILIES[2]: fitted * (1 - fitted)}.get(self.name, fitted)
+                spread = np.ones(SIZE)
+                if self.name in LINEAR:
+                    slope = spread
+                elif self.name == FAMILIES[3]:
+                    spread = 1 + float(self.options.get("overdispersion", 1.0)) * fitted
+                elif self.name == FAMILIES[4]:
+                    spread = fitted
+                part = weights / spread
+                hessian = rows.T @ (rows * (part * slope)[:, None])
+                b = b + np.linalg.lstsq(hessian, rows.T @ (part * (mean - fitted)), rcond=None)[0]
+            found = np.zeros(X.shape[1])
+            found[kept] = b
+            self._without[hidden] = found
+        return self._without[hidden]
+
+    def _means(self, predictor: Floats) -> Floats:
+        """Return the mean outcomes of linear predictors."""
+        if self.name in LINEAR:
+            return predictor
+        return np.asarray(expit(predictor) if self.name == FAMILIES[2] else np.exp(np.minimum(predictor, 50.0)))
 
 
 class Chooser(Asker):
