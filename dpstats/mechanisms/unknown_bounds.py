@@ -62,7 +62,8 @@ _EXACT = 1 - 2.0**-50  # parts of a float epsilon can add up to one unit in the 
 class UnknownBounds:
     """A request for bounds that the fit chooses itself, as ``bounds`` of an estimator.
 
-    ``bounds="private"`` is the same without options.
+    ``bounds="private"`` is the same without options. In a list or mapping of bounds, either may replace the pair of a
+    column: only such columns cost a part of epsilon.
 
     Parameters
     ----------

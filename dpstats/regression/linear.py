@@ -126,7 +126,8 @@ class PrivateLinearRegression(LeastSquares[RegressionPlan]):
         Public bounds of the columns, in their units, known without the data. Rows outside are not clipped but
         downweighted, as are all rows far from the others. A row more than four half-widths from the middle of the
         bounds in any column has weight 0. A mapping ``{column: (low, high)}`` or a data frame with one row per column
-        is matched to the columns of ``X`` by name. "private" chooses them from the rows: see the notes.
+        is matched to the columns of ``X`` by name. "private" chooses them from the rows: see the notes. It may also
+        replace the pairs of some columns.
     y_bounds : (low, high), "private" or UnknownBounds
         Public bounds of the outcome. Outcomes outside are clipped to the nearer bound, and the fraction of clipped
         outcomes is released. "private" chooses them from the rows.
@@ -222,7 +223,7 @@ class PrivateLinearRegression(LeastSquares[RegressionPlan]):
     scale_ : float
         Standard deviation of the residuals.
     x_bounds_, y_bounds_ : ndarrays of shape (n_features, 2), (2,)
-        The chosen bounds. Only of parameters that are "private".
+        The bounds, of parameters of which the fit chose some.
     beyond_bounds_, beyond_bounds_std_ : ndarrays of shape (n_columns, 2)
         Noisy fraction of rows below and above each chosen bound, the outcome last, and its noise. Only with "private".
     clipped_share_ : float

@@ -116,7 +116,7 @@ class PrivateLogisticRegression(ClassifierMixin, CurvedRegression):
         downweighted. A row more than four half-widths from the middle of the bounds in any column has weight 0. A
         mapping ``{column: (low, high)}`` or a data frame with one row per column is matched to the columns of ``X`` by
         name. "private" chooses bounds from the rows for a fifth of epsilon; `dpstats.means.UnknownBounds` has options.
-        Columns that are mostly 0 then need a step.
+        Columns that are mostly 0 then need a step. It may also replace the pairs of some columns.
     weights : column name, optional
         The column of a data frame that has the weight of each row. Weights can also be given to ``fit``.
     weight_bounds : (low, high), optional
