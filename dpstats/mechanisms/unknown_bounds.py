@@ -97,7 +97,7 @@ def is_unknown(bounds: Any) -> bool:
 
 
 def wants_bounds(bounds: Any, name: str = "bounds") -> bool:
-    """Return whether an estimator must choose the bounds of a parameter, or those of some of its columns."""
+    """Return whether an estimator must choose the bounds of a parameter, or of some of its columns."""
     if isinstance(bounds, str) and bounds != PRIVATE:
         raise refuse(name, given=bounds, allowed=f"{PRIVATE!r}, or public numbers (low, high)")
     entries = bounds.values() if isinstance(bounds, Mapping) else bounds if isinstance(bounds, list | tuple) else ()
@@ -397,7 +397,7 @@ def _check_options(estimator: Any) -> None:
 
 
 class _Slot(NamedTuple):
-    """A parameter of which a fit chooses the bounds, or those of some columns.
+    """A parameter with bounds that a fit chooses, for all columns or for some.
 
     Attributes
     ----------
@@ -421,7 +421,7 @@ class _Slot(NamedTuple):
 
 
 def _find_slots(estimator: Any, d: int) -> tuple[list[_Slot], UnknownBounds]:
-    """Return the parameters of which a fit chooses bounds, and the options of the choice."""
+    """Return the parameters with bounds that a fit chooses, and the options of the choice."""
     slots: list[_Slot] = []
     asked: list[tuple[str, Any, int]] = []
     for name, count in estimator._list_slots(d).items():

@@ -69,6 +69,8 @@ def draw_cell(draw: Draw, question: str = "", family: str = "", chosen: bool = F
     name = family or str(draw.choice(FAMILIES, p=some))
     n, d = round(log_uniform(draw, 50, 50_000)), int(draw.integers(1, 7))
     epsilon = EXACT if draw.random() < 0.1 else log_uniform(draw, 0.1, 10)
+    if far:  # so that some columns are seen
+        n, epsilon = max(n, 2000), max(epsilon, 0.5)
     plain = draw.random() < 0.1
     kinds = ["normal" if plain else draw_kind(draw) for _ in range(d)]
     facts: dict[str, Any] = {"n": n, "epsilon": float(f"{epsilon:.3g}"), "x": ", ".join(kinds)}
