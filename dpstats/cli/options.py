@@ -346,6 +346,8 @@ def join_lists(words: Sequence[str]) -> list[str]:
     ['--groups=-1,0,1', '--bounds', '-1000', '5']
     >>> join_lists(["--bounds", "private"])
     ['--private-bounds']
+    >>> join_lists(["--bounds", "private", "cost=0,10"])
+    ['--private-bounds', '--bounds', 'cost=0,10']
     """
     joined: list[str] = []
     for word in words:
@@ -358,7 +360,8 @@ def join_lists(words: Sequence[str]) -> list[str]:
             # The option of two numbers cannot take a word.
             joined[-1] = "--private-bounds"
         else:
-            joined.append(word)
+            # Bounds of named columns may follow.
+            joined += ["--bounds"] * (option == "--private-bounds" and bool(_NAMED.search(word))) + [word]
     return joined
 
 
@@ -401,31 +404,46 @@ def refuse_both(one: str, other: str, remedy: str = "Remove one of them.") -> In
 # Bounds and levels of named columns
 
 Pair = tuple[float, float]
-Pairs = list[Pair]
+Pairs = list[Any]
+PRIVATE = "private"
+"""In place of two bounds: the fit chooses them."""
+_NAMED = re.compile(rf"=({PRIVATE}|[^,]+,[^,]+)$")
 
 
-def bounds_of(given: list[list[str]] | None) -> tuple[Pairs, dict[str, Pair]]:
-    """Parse the arguments of ``--bounds`` into the pair without a name (LO HI) and the named ones (NAME=LO,HI)."""
+def bounds_of(given: list[list[str]] | None, *, private: bool = False) -> tuple[Pairs, dict[str, Any]]:
+    """Parse the arguments of ``--bounds`` into the pair without a name (LO HI) and the named ones (NAME=LO,HI).
+
+    With ``private``, the word "private" is allowed in place of two bounds, for bounds that a fit chooses.
+    """
     pairs: Pairs = []
-    named: dict[str, Pair] = {}
+    named: dict[str, Any] = {}
     for words in given or []:
         rest = iter(words)
         for word in rest:
             name, equals, ends = word.rpartition("=")
+            if private and ends == PRIVATE:
+                _keep(name, PRIVATE, pairs, named)
+                continue
             texts = ends.split(",") if equals else [word, next(rest, "")]
             try:
                 low, high = map(float, texts)
             except ValueError:
                 got = show(" ".join(texts).strip())
-                raise refuse("--bounds", got=got, allowed="LO HI or NAME=LO,HI") from None
+                others = f", or {PRIVATE} in place of LO,HI" * private
+                raise refuse("--bounds", got=got, allowed=f"LO HI or NAME=LO,HI{others}") from None
             check_ends(low, high)
-            if not equals:
-                pairs.append((low, high))
-                continue
-            if name in named:
-                raise refuse("--bounds", got=f"{show(name)} twice", allowed="name each column once")
-            named[name] = low, high
+            _keep(name, (low, high), pairs, named)
     return pairs, named
+
+
+def _keep(name: str, bounds: Any, pairs: Pairs, named: dict[str, Any]) -> None:
+    """Add the bounds of a name, or those without one."""
+    if name in named:
+        raise refuse("--bounds", got=f"{show(name)} twice", allowed="name each column once")
+    if name:
+        named[name] = bounds
+    else:
+        pairs.append(bounds)
 
 
 def by_column(columns: list[str], pairs: Pairs, named: dict[str, Pair]) -> Any:

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from dpstats.cli.options import (
+    PRIVATE,
     Pair,
     add_options,
     bounds_of,
@@ -44,7 +45,8 @@ _FAMILIES = ("logistic", "counts", "gamma")
 _FACTS = (
     "cov_type rows_ total_weight_ effective_rows_ scale_ clipped_share_ clipped_share_std_ clipped_offset_share_ "
     "clipped_offset_share_std_ clipped_exposure_share_ clipped_exposure_share_std_ clipped_weight_share_ "
-    "clipped_weight_share_std_ outcome_rate_ clip_width_ unsettled_ separated_ counts_noise_std_"
+    "clipped_weight_share_std_ outcome_rate_ clip_width_ unsettled_ separated_ counts_noise_std_ x_bounds_ y_bounds_ "
+    "beyond_bounds_ beyond_bounds_std_"
 )
 """Attributes of a fit that the JSON output has, where the fit has them."""
 
@@ -84,7 +86,8 @@ def _model(options: argparse.Namespace, d: int | None = None) -> _Model:
     factors = levels_of(options.factor, "--factor")
     if factors and (options.formula is not None or options.levels is not None):
         raise refuse_both("--factor", "--formula or --levels")
-    pairs, named = bounds_of(options.bounds)
+    pairs, named = bounds_of(options.bounds, private=True)
+    pairs += [PRIVATE] * options.private_bounds
     if options.formula is not None:
         for name in ("outcome", "column", "no_intercept"):
             if getattr(options, name, None):
@@ -129,7 +132,7 @@ def _further(options: argparse.Namespace, named: dict[str, Pair]) -> dict[str, t
         raise refuse_both(f"--{next(iter(columns))}", f"--method {options.method}")
     others = (options.outcome, *(getattr(options, "column", None) or []))
     for option, name in columns.items():
-        if name not in named:
+        if named.get(name, PRIVATE) == PRIVATE:
             raise refuse("--bounds", allowed=f"have the column of --{option}: {name}=LO,HI")
         if list(columns.values()).count(name) > 1 or name in others:
             raise refuse(f"--{option}", given=name, allowed="another column than each other option's")
@@ -213,7 +216,10 @@ class RegressCommand(ReleaseCommand):
         in place of --outcome and --column: 'y ~ x1 + C(plan)' (needs the extra 'formula')
     --bounds LO_HI NAME=LO,HI ..., repeated
         public bounds, known without the data: of a column or the outcome by its name; without a name once for all other
-        columns, or once per column in their order
+        columns, or once per column in their order. NAME=private chooses them from the rows: newton, for a fifth of
+        epsilon; not for the outcome of --counts and --gamma
+    --private-bounds
+        choose the bounds of all other columns from the rows; --bounds private is the same
     --levels NAME=A,B,..., repeated
         public levels of a column of categories; coefficients compare each with the first. A missing entry of a file is
         the empty level
@@ -289,6 +295,7 @@ class RegressCommand(ReleaseCommand):
 
     def build(self, options: argparse.Namespace, n: int, d: int) -> Any:
         from dpstats import regression, textbook
+        from dpstats.mechanisms.unknown_bounds import wants_bounds
 
         families = [name for name in _FAMILIES if getattr(options, name)]
         if len(families) > 1:
@@ -297,6 +304,11 @@ class RegressCommand(ReleaseCommand):
         if families and options.method != "newton":
             raise refuse_both(f"--method {options.method}", f"--{method}")
         model = _model(options, d)
+        of_outcome = wants_bounds(model.y_bounds)
+        if options.method != "newton" and (of_outcome or wants_bounds(model.x_bounds)):
+            raise refuse_both(f"--bounds {PRIVATE}", f"--method {options.method}")
+        if of_outcome and method != "newton":
+            raise refuse("--bounds", got=PRIVATE, allowed=f"have LO,HI of the outcome with --{method}")
         linear = {"--cov-type": options.cov_type is not None, "--factor": bool(model.factors)}
         for option, is_given in linear.items():
             if is_given and method != "newton":

@@ -16,7 +16,14 @@ from dpstats.data.rows import Rows
 from dpstats.inference.reports import SIMULATED, Records
 from dpstats.inference.results import Summary, significant
 from dpstats.lattice import check_finite_rows
-from dpstats.mechanisms.unknown_bounds import BoundsPlan, plan_bounds, read_bounds, release_bounds, show_share
+from dpstats.mechanisms.unknown_bounds import (
+    BoundsPlan,
+    plan_bounds,
+    read_bounds,
+    read_column,
+    release_bounds,
+    show_share,
+)
 from dpstats.privacy.budget import PrivacyBudget
 from dpstats.privacy.guarantee import Neighbors, PrivacyGuarantee, parse_neighbors
 from dpstats.release.additive import HiddenSize, check_size
@@ -153,7 +160,8 @@ class PrivateBounds(PrivateEstimator[BoundsPlan]):
         return rows
 
     def _release(self, private: Rows, plan: BoundsPlan, session: Session) -> None:
-        release_bounds(private.whole().X, plan, session)
+        X = private.whole().X
+        release_bounds([read_column(X, j) for j in range(plan.n_features)], plan, session)
 
     def _report(self, released: Released, plan: BoundsPlan) -> None:
         found = read_bounds(released, plan)

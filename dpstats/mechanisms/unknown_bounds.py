@@ -44,7 +44,7 @@ from dpstats.release.session import Part, Released, Session
 
 Floats = NDArray[np.float64]
 
-OUTCOME = "y"
+PRIVATE, OUTCOME = "private", "y"
 WINDOWS, TAILS = "windows", "rows by distance from the windows"
 
 _WORDS = "a window among {candidates:,} for each column, exponential mechanism of scale {scale:.6g} rows"
@@ -62,7 +62,8 @@ _EXACT = 1 - 2.0**-50  # parts of a float epsilon can add up to one unit in the 
 class UnknownBounds:
     """A request for bounds that the fit chooses itself, as ``bounds`` of an estimator.
 
-    ``bounds="private"`` is the same without options.
+    ``bounds="private"`` is the same without options. In a list or mapping of bounds, either may replace the pair of a
+    column: only such columns cost a part of epsilon.
 
     Parameters
     ----------
@@ -90,9 +91,17 @@ class UnknownBounds:
     share: float = 0.2
 
 
-def wants_bounds(bounds: Any) -> bool:
-    """Return whether an estimator must choose its bounds."""
-    return isinstance(bounds, UnknownBounds) or (isinstance(bounds, str) and bounds == "private")
+def is_unknown(bounds: Any) -> bool:
+    """Return whether a parameter, or its entry for one column, is a request for bounds."""
+    return isinstance(bounds, UnknownBounds) or (isinstance(bounds, str) and bounds == PRIVATE)
+
+
+def wants_bounds(bounds: Any, name: str = "bounds") -> bool:
+    """Return whether an estimator must choose the bounds of a parameter, or of some of its columns."""
+    if isinstance(bounds, str) and bounds != PRIVATE:
+        raise refuse(name, given=bounds, allowed=f"{PRIVATE!r}, or public numbers (low, high)")
+    entries = bounds.values() if isinstance(bounds, Mapping) else bounds if isinstance(bounds, list | tuple) else ()
+    return is_unknown(bounds) or any(is_unknown(one) for one in entries)
 
 
 class ColumnBounds(NamedTuple):
@@ -271,9 +280,8 @@ def read_column(X: Any, column: int) -> Floats:
     return np.asarray(x[np.isfinite(x)])
 
 
-def release_bounds(X: Any, plan: BoundsPlan, session: Session) -> None:
-    """Choose the windows of the columns of X, and count the rows on both sides of each."""
-    columns = [read_column(X, j) for j in range(plan.n_features)]
+def release_bounds(columns: Sequence[Floats], plan: BoundsPlan, session: Session) -> None:
+    """Choose the window of each column, and count the rows on both sides of it."""
     parts = [Part([window_utilities(x, plan.candidates(j), plan.window_epsilon)]) for j, x in enumerate(columns)]
     chosen = np.atleast_2d(session.choose(WINDOWS, parts))
     if plan.tails is None:
@@ -347,7 +355,8 @@ def plan_with_bounds(
     n = check_size(estimator, n_samples)
     d = check_integer("n_features", n_features, at_least=getattr(estimator, "_fewest", 1))
     slots, unknown = _find_slots(estimator, d)
-    columns = sum(slots.values())
+    places = [place for slot in slots for place in slot.places]
+    columns = len(places)
     share = check_real("share", unknown.share, above=0, below=1)
     epsilon = check_real("epsilon", estimator.epsilon, above=0)
     first, private = share * epsilon, has_private_size(estimator)
@@ -355,7 +364,7 @@ def plan_with_bounds(
     if noise is None or private:
         later = math.sqrt(2) * columns / ((epsilon - first) * (1 if private or n is None else n))
     else:
-        later = float(np.max(noise(plan))) / 2
+        later = float(np.max(np.broadcast_to(noise(plan), (d,))[places])) / 2
     if unknown.within is not None:
         low, high = check_limits(unknown.within)
         if high - low < 2 * NARROWEST or low > FURTHEST or high < -FURTHEST:
@@ -364,7 +373,7 @@ def plan_with_bounds(
     limits = {"step": unknown.step, "within": unknown.within}
     neighbors = plan.target.neighbors
     before = plan_bounds(
-        n, columns, first, **limits, later=later, tails=tails, neighbors=neighbors, parameter=next(iter(slots))
+        n, columns, first, **limits, later=later, tails=tails, neighbors=neighbors, parameter=slots[0].name
     )
     total = PrivacyGuarantee(epsilon, plan.target.delta, neighbors)
     return replace(plan, located=Counted(before, plan.target), target=total)
@@ -387,34 +396,69 @@ def _check_options(estimator: Any) -> None:
             raise refuse(name, given=given, allowed=f"{words} with bounds='private'", remedy=remedy)
 
 
-def _find_slots(estimator: Any, d: int) -> tuple[dict[str, int], UnknownBounds]:
-    """Return the parameters whose bounds a fit chooses, with the columns of each, and the options of the choice."""
-    slots = {name: count for name, count in estimator._list_slots(d).items() if wants_bounds(getattr(estimator, name))}
-    given = [getattr(estimator, name) for name in slots]
-    asked = [bounds if isinstance(bounds, UnknownBounds) else UnknownBounds() for bounds in given]
-    if len(asked) < 2:
-        return slots, asked[0] if asked else UnknownBounds()
+class _Slot(NamedTuple):
+    """A parameter with bounds that a fit chooses, for all columns or for some.
+
+    Attributes
+    ----------
+    name : str
+    entries : list
+        One for each column: a pair, or a request.
+    places : list of int
+        Columns whose bounds the fit chooses.
+    """
+
+    name: str
+    entries: list[Any]
+    places: list[int]
+
+    def fill(self, pairs: Sequence[Any]) -> list[Any]:
+        """Return the bounds of all columns, with the chosen ones in their places."""
+        filled = list(self.entries)
+        for place, pair in zip(self.places, pairs, strict=True):
+            filled[place] = pair
+        return filled
+
+
+def _find_slots(estimator: Any, d: int) -> tuple[list[_Slot], UnknownBounds]:
+    """Return the parameters with bounds that a fit chooses, and the options of the choice."""
+    slots: list[_Slot] = []
+    asked: list[tuple[str, Any, int]] = []
+    for name, count in estimator._list_slots(d).items():
+        bounds = getattr(estimator, name)
+        if not wants_bounds(bounds, name):
+            continue
+        whole = is_unknown(bounds)
+        entries = [bounds] * count if whole else [*(bounds.values() if isinstance(bounds, Mapping) else bounds)]
+        if len(entries) != count:
+            allowed = f"{PRIVATE!r}, or have an entry for each column ({count})"
+            raise refuse(name, got=f"{len(entries)} entries", allowed=allowed)
+        slots.append(_Slot(name, entries, [j for j, one in enumerate(entries) if is_unknown(one)]))
+        asked += [(name, bounds, count)] if whole else [(name, entries[j], 1) for j in slots[-1].places]
+    if not slots:
+        return slots, UnknownBounds()
+    requests = [each if isinstance(each, UnknownBounds) else UnknownBounds() for _, each, _ in asked]
     # One release chooses all of them.
-    (first, second), (one, other) = slots, asked
-    if (one.share, one.within, one.step is None) != (other.share, other.within, other.step is None):
-        allowed = f"given with the same share and within as {first}, and with a step if that has one"
-        raise refuse(second, given=other, allowed=allowed)
-    if one.step is None:
+    one = requests[0]
+    for (name, _, _), other in zip(asked, requests, strict=True):
+        if (one.share, one.within, one.step is None) != (other.share, other.within, other.step is None):
+            allowed = f"given with the same share and within as {asked[0][0]}, and with a step if that has one"
+            raise refuse(name, given=other, allowed=allowed)
+    if len(asked) == 1 or one.step is None:
         return slots, one
     steps = [
         np.broadcast_to(check_columns("step", request.step, count, above=0), (count,))
-        for request, count in zip(asked, slots.values(), strict=True)
+        for (_, _, count), request in zip(asked, requests, strict=True)
     ]
     return slots, replace(one, step=np.concatenate(steps).tolist())
 
 
-def _having_bounds(estimator: Any, pairs: Sequence[tuple[float, float]], epsilon: float, d: int) -> Any:
+def _having_bounds(estimator: Any, pairs: Sequence[Any], epsilon: float, d: int) -> Any:
     """Return a copy of an estimator of d columns that has bounds, and a part of epsilon."""
-    made, place = copy.copy(estimator), 0
-    for name, count in _find_slots(estimator, d)[0].items():
-        own = pairs[place : place + count]
-        made.__dict__[name] = own[0] if count == 1 else np.reshape(own, (count, 2))
-        place += count
+    made, rest = copy.copy(estimator), list(pairs)
+    for slot in _find_slots(estimator, d)[0]:
+        own, rest = slot.fill(rest[: len(slot.places)]), rest[len(slot.places) :]
+        made.__dict__[slot.name] = own[0] if len(own) == 1 else own
     made.__dict__.update(epsilon=epsilon)
     return made
 
@@ -432,7 +476,10 @@ class BoundsFirst:
         return rows
 
     def _release(self, rows: Rows, plan: Any, session: Session) -> None:
-        release_bounds(self.estimator._select_columns(rows.whole()), plan.located.plan, session)
+        table = self.estimator._list_columns(rows.whole())
+        slots = _find_slots(self.estimator, plan.n_features)[0]
+        columns = [read_column(table[slot.name], place) for slot in slots for place in slot.places]
+        release_bounds(columns, plan.located.plan, session)
         found = self._find(session.released, plan)
         if not all(one.found for one in found):
             for stage in plan.stages:
@@ -465,7 +512,8 @@ class BoundsFirst:
         found = self._find(released, plan)
         missing = [j for j, one in enumerate(found) if not one.found]
         if missing:
-            names = "" if len(found) == 1 else f" of {list_some([self._names(plan)[j] for j in missing], 5)}"
+            some = [OUTCOME if j is None else f"x{j}" for j in np.array(self._places(plan.n_features))[missing]]
+            names = f" of {list_some(some, 5)}" if len(found) > 1 or plan.n_features > 1 else ""
             raise DPStatsError(
                 f"no bounds{names} were found: no window holds most rows, too few rows differ from 0, or rows are "
                 f"beyond 1e-138 to 1e138. The epsilon of this fit, {plan.target.epsilon:g}, is spent. Use more rows, a "
@@ -475,33 +523,30 @@ class BoundsFirst:
         stated = replace(located, located=plan.located, target=plan.target, delta_asked=plan.delta_asked)
         return stated.for_data(plan.target.unit, plan.target.simulated)
 
-    def _names(self, plan: Any) -> list[str]:
-        """Return a name for each column with chosen bounds."""
-        d = plan.n_features
+    def _places(self, d: int) -> list[int | None]:
+        """Return the place of each column with chosen bounds; None for the outcome."""
         slots = _find_slots(self.estimator, d)[0]
-        return [*(f"x{j}" for j in range(d) if len(slots) > 1 or "y_bounds" not in slots), OUTCOME]
+        return [None if slot.name == "y_bounds" else place for slot in slots for place in slot.places]
 
     def record(self, fit: Any, released: Released, plan: Any) -> None:
         """Set the attributes of a fit that describe its bounds."""
         found = read_bounds(released, plan.located.plan)
-        chosen, place = np.array([[one.clip.low, one.clip.high] for one in found]), 0
-        for name, count in _find_slots(self.estimator, plan.n_features)[0].items():
-            own = chosen[place : place + count]
-            setattr(fit, f"{name}_", own[0] if name == "y_bounds" else own)
-            place += count
-        fit._chosen_bounds = chosen
+        pairs = rest = [(one.clip.low, one.clip.high) for one in found]
+        for slot in _find_slots(self.estimator, plan.n_features)[0]:
+            own, rest = np.array(slot.fill(rest[: len(slot.places)])), rest[len(slot.places) :]
+            setattr(fit, f"{slot.name}_", own[0] if slot.name == "y_bounds" else own)
+        fit._chosen_bounds = list(zip(self._places(plan.n_features), pairs, strict=True))
         fit.beyond_bounds_ = np.array([one.tail_shares[0] for one in found])
         fit.beyond_bounds_std_ = np.array([one.tail_shares[1] for one in found])
 
     def facts(self, fit: Any) -> list[tuple[str, str]]:
         """Return the facts of a summary on the bounds that a fit chose."""
         cost, total = fit.plan_.located.plan.target.epsilon, fit.plan_.target.epsilon
-        shown = [f"{low:.6g} to {high:.6g}" for low, high in fit._chosen_bounds.tolist()]
-        if len(shown) > 1 or not hasattr(fit, "bounds_"):
-            names = [*fit._column_names(range(fit.plan_.n_features)), OUTCOME]
-            # The outcome comes last, and may be the only one.
-            pairs = zip(names[-1:] if len(shown) == 1 and hasattr(fit, "y_bounds_") else names, shown, strict=False)
-            shown = [f"{name}: {words}" for name, words in pairs]
+        named = len(fit._chosen_bounds) > 1 or fit.plan_.n_features > 1 or not hasattr(fit, "bounds_")
+        shown = []
+        for place, (low, high) in fit._chosen_bounds:
+            name = OUTCOME if place is None else fit._column_names([place])[0]
+            shown.append(f"{name}: " * named + f"{low:.6g} to {high:.6g}")
         return [("Bounds", f"{list_some(shown, 5)}, chosen for {cost:.3g} of epsilon = {total:g}")]
 
     def _give_bounds(self, found: Sequence[ColumnBounds], plan: Any) -> Any:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Self, TypeVar
 
@@ -33,7 +33,6 @@ from dpstats.inference.results import (
     with_missing,
 )
 from dpstats.lattice import check_finite
-from dpstats.mechanisms.unknown_bounds import wants_bounds
 from dpstats.regression.engine import EFFECTS, ROLES, join_columns, list_columns, read, read_moments, release
 from dpstats.regression.hypotheses import NORMAL, ErrorLaw, Hypotheses, MappedErrors, ScaledErrors, unquote
 from dpstats.regression.linear_path import STAGE, MomentsPlan
@@ -187,10 +186,8 @@ class Regression(HasEstimates, PrivateEstimator[SomePlan], ABC):
     def _list_slots(self, d: int) -> dict[str, int]:
         return {"x_bounds": d}
 
-    def _select_columns(self, rows: Any) -> Any:
-        columns = [rows.X] * wants_bounds(self.x_bounds)
-        columns += [rows.y[:, None]] * wants_bounds(getattr(self, "y_bounds", None))
-        return np.hstack(columns)
+    def _list_columns(self, rows: Any) -> dict[str, Any]:
+        return {"x_bounds": rows.X}
 
     def _outcome_column(self) -> Column:
         """Return the column of the outcome, which says how it is read."""
@@ -223,6 +220,13 @@ class Regression(HasEstimates, PrivateEstimator[SomePlan], ABC):
         d = self.coef_.size
         names = [f"x{j}" for j in range(d)] if given is None else [str(name) for name in given]
         return [INTERCEPT] * self._first + names
+
+    def _column_names(self, columns: Iterable[int] | None = None) -> list[str]:
+        if getattr(self, "formula_", None) is None:
+            return super()._column_names(columns)
+        first = self._first
+        names = np.array(self._names()[first:], dtype=object)[~self._level_places[first:]]
+        return [str(name) for name in (names if columns is None else names[list(columns)])]
 
     def _place(self, coefficient: Any, of: Any) -> int:
         """Return the index among all parameters of a coefficient given by name, or by position in ``coef_``."""
@@ -720,8 +724,9 @@ class Regression(HasEstimates, PrivateEstimator[SomePlan], ABC):
         data : data frame, or mapping of columns
             Private rows.
         bounds : mapping {column: (low, high)}
-            Public bounds of every numeric column, in its units. A column of a boolean type needs none: it is a factor
-            with the levels False and True.
+            Public bounds of every numeric column, in its units. "private" in place of a pair chooses them from the
+            rows, for a column that is a term of its own or the response. A column of a boolean type needs none: it is a
+            factor with the levels False and True.
         levels : mapping {column: levels}, optional
             Public levels of every factor. The first is the reference level.
         unknown : {"drop", "error"}, default="drop"

@@ -19,6 +19,7 @@ from dpstats.data.rows import NO_CODES, MissingCodes, Rows, Table
 from dpstats.data.schema import Categories, Schema, Source
 from dpstats.data.values import as_int64
 from dpstats.errors import DPStatsError, InvalidParameter, refuse, refuse_data, show, show_names
+from dpstats.mechanisms.unknown_bounds import is_unknown
 from dpstats.regression.formula_columns import (
     Declared,
     DeclaredTable,
@@ -116,6 +117,11 @@ class Column:
     @property
     def text(self) -> str:
         return ":".join(part.text for part in self.parts)
+
+    @property
+    def single(self) -> str | None:
+        """The name of the column of the table that it is, or None for another product."""
+        return self.parts[0].column if len(self.parts) == 1 and isinstance(self.parts[0], Number) else None
 
     def of(self, table: DeclaredTable) -> Span:
         times = functools.partial(applied, self.text, np.multiply)
@@ -329,9 +335,10 @@ class Formula:
         The left side, or None for a formula without one.
     names : tuple of str, length d
         Columns of the design without the intercept, with the names and the order of formulaic.
-    x_bounds : array of shape (d, 2)
-        Bounds of each column if the numbers it is built from are within their declared bounds.
-    y_bounds : array of shape (2,) or None
+    x_bounds : array of shape (d, 2), or list
+        Bounds of each column if the numbers it is built from are within their declared bounds. A list has a pair or
+        "private" for each column, if a fit chooses some.
+    y_bounds : array of shape (2,), "private" or None
         Bounds of the response. None without a response, and for a response without declared bounds, which is allowed
         for classification.
     has_intercept : bool
@@ -350,8 +357,8 @@ class Formula:
     text: str
     response: str | None
     names: tuple[str, ...]
-    x_bounds: NDArray[np.float64]
-    y_bounds: NDArray[np.float64] | None
+    x_bounds: Any
+    y_bounds: Any
     has_intercept: bool
     _columns: tuple[Column, ...]
     _response: Number | None
@@ -447,11 +454,7 @@ class Formula:
 
 
 def parse(
-    formula: str,
-    *,
-    bounds: Mapping[str, tuple[float, float]],
-    levels: Mapping[str, Sequence[Any]] | None = None,
-    data: Any = None,
+    formula: str, *, bounds: Mapping[str, Any], levels: Mapping[str, Sequence[Any]] | None = None, data: Any = None
 ) -> Formula:
     """Parse a formula, using public declarations only.
 
@@ -479,7 +482,8 @@ def parse(
         ``bs(x, knots=[30, 50], degree=3)`` is a B-spline with public knots. Its outer knots are the bounds of x. Like
         patsy, it has a column for each basis function except the first.
     bounds : mapping of str to (low, high)
-        Public bounds of every numeric column.
+        Public bounds of every numeric column. "private" in place of a pair lets the fit choose them, for a column that
+        is a term of its own or the response.
     levels : mapping of str to sequence, optional
         Public categories of every factor, at least two. As a mapping of categories to their expected fractions of the
         rows, it also tells a linear regression how rare they are.
@@ -520,12 +524,14 @@ def parse(
         got = f"{show(formula)}, which gives {show_names(names)}"
         raise refuse("formula", got=got, allowed="give columns with different names")
     empty = empty_table(declared)
-    x_bounds = np.array([_bounds(column, empty) for column in columns]).reshape(len(columns), 2)
+    found = [_bounds(column, column.single, declared, empty) for column in columns]
+    x_bounds = found if any(map(is_unknown, found)) else np.array(found).reshape(len(columns), 2)
     response = None if left is None else _response(left, declared)
     y_bounds = None
     column = None if response is None else response.column
     if response is not None and (column is None or column in declared.bounds or is_truth(declared, column)):
-        y_bounds = np.array(_bounds(response, empty))
+        y_bounds = _bounds(response, column, declared, empty)
+        y_bounds = y_bounds if is_unknown(y_bounds) else np.array(y_bounds)
     elif response is not None:
         unbounded = {str(column): (-math.inf, math.inf)}
         declared = replace(declared, bounds={**declared.bounds, **unbounded})
@@ -549,7 +555,10 @@ def _matrix(columns: Sequence[Column], table: DeclaredTable) -> NDArray[np.float
     return X
 
 
-def _bounds(column: Column | Number, empty: DeclaredTable) -> tuple[float, float]:
+def _bounds(column: Column | Number, single: str | None, declared: Declared, empty: DeclaredTable) -> Any:
+    """Return the bounds of a column, or the request for those of the single column of the table that it is."""
+    if single is not None and single in declared.requests:
+        return declared.requests[single]
     span = column.of(empty)
     if not 0 < span.high - span.low < math.inf:
         got = f"{show(column.text)} within [{span.low:g}, {span.high:g}]"

@@ -22,6 +22,7 @@ from dpstats.data.schema import Categories
 from dpstats.data.values import is_missing
 from dpstats.errors import InvalidParameter, refuse, refuse_data, show, show_names
 from dpstats.lattice.rounding import not_finite
+from dpstats.mechanisms.unknown_bounds import is_unknown
 
 # Expressions, and intervals that contain their values
 
@@ -141,7 +142,9 @@ def applied(text: str, function: Callable[..., Any], *spans: Span) -> Span:
         ends = [float(function(*map(np.float64, point))) for point in itertools.product(*points)]
         values = function(*(span.values for span in spans))
     if not all(map(math.isfinite, ends)):
-        raise refuse("formula", allowed=f"finite for all numbers within bounds, which {text} is not")
+        unknown = any(math.isinf(span.low) for span in spans)
+        remedy = "A column with bounds='private' must be a term of its own. Declare (low, high)." if unknown else ""
+        raise refuse("formula", allowed=f"finite for all numbers within bounds, which {text} is not", remedy=remedy)
     return Span(min(ends) + 0.0, max(ends) + 0.0, np.clip(values, -_LARGEST, _LARGEST))
 
 
@@ -249,11 +252,13 @@ class Declared:
     """The bounds of numeric columns and the levels of factors, by column name.
 
     ``shares`` has the smallest fraction of the rows that is declared for a level, for factors with such fractions.
+    ``requests`` has the columns whose bounds a fit chooses from the rows. Here they are infinite.
     """
 
     bounds: Mapping[str, tuple[float, float]]
     levels: Mapping[str, Categories]
     shares: Mapping[str, float] = field(default_factory=dict)
+    requests: Mapping[str, Any] = field(default_factory=dict)
 
 
 def is_truth(declared: Declared, name: str) -> bool:
@@ -279,8 +284,11 @@ def check_declared(bounds: Any, levels: Any, data: Any = None) -> Declared:
             raise refuse(name, given=value, allowed="a mapping by the names of columns", remedy=remedy)
         if not all(isinstance(key, str) for key in value):
             raise refuse(name, allowed="have the names of columns as keys, which are text")
+    requests = {key: pair for key, pair in bounds.items() if is_unknown(pair)}
     pairs = {
-        key: _check_pair(f"the entry of bounds at position {place}", pair, bounds)
+        key: (-math.inf, math.inf)
+        if key in requests
+        else _check_pair(f"the entry of bounds at position {place}", pair, bounds)
         for place, (key, pair) in enumerate(bounds.items())
     }
     known, shares = {}, {}
@@ -293,7 +301,7 @@ def check_declared(bounds: Any, levels: Any, data: Any = None) -> Declared:
         if isinstance(values, Mapping):
             shares[key] = _check_shares(entry, values)
     boolean = {name: Categories((False, True)) for name in _boolean_columns(data)}
-    return Declared(pairs, boolean | known, shares)
+    return Declared(pairs, boolean | known, shares, requests)
 
 
 def _boolean_columns(data: Any) -> list[str]:
@@ -315,7 +323,7 @@ def _boolean_columns(data: Any) -> list[str]:
 def _check_pair(name: str, pair: Any, bounds: Mapping[Any, Any]) -> tuple[float, float]:
     pair = pair.tolist() if isinstance(pair, np.ndarray) else pair
     if isinstance(pair, str) or not isinstance(pair, Sequence) or len(pair) != 2:
-        raise refuse(name, got=f"bounds as {show(bounds)}", allowed="a pair (low, high)")
+        raise refuse(name, got=f"bounds as {show(bounds)}", allowed="a pair (low, high), or 'private'")
     low, high = (check_real(f"{name}, side {side}", end, of=pair) for side, end in enumerate(pair))
     if not low < high:
         raise refuse(name, given=pair, allowed="have low < high")

@@ -126,7 +126,8 @@ class PrivateLinearRegression(LeastSquares[RegressionPlan]):
         Public bounds of the columns, in their units, known without the data. Rows outside are not clipped but
         downweighted, as are all rows far from the others. A row more than four half-widths from the middle of the
         bounds in any column has weight 0. A mapping ``{column: (low, high)}`` or a data frame with one row per column
-        is matched to the columns of ``X`` by name. "private" chooses them from the rows: see the notes.
+        is matched to the columns of ``X`` by name. "private" chooses them from the rows: see the notes. It may also
+        replace the pairs of some columns.
     y_bounds : (low, high), "private" or UnknownBounds
         Public bounds of the outcome. Outcomes outside are clipped to the nearer bound, and the fraction of clipped
         outcomes is released. "private" chooses them from the rows.
@@ -223,7 +224,7 @@ class PrivateLinearRegression(LeastSquares[RegressionPlan]):
     scale_ : float
         Standard deviation of the residuals.
     x_bounds_, y_bounds_ : ndarrays of shape (n_features, 2), (2,)
-        The chosen bounds. Only of parameters that are "private".
+        The bounds, of parameters of which the fit chose some.
     beyond_bounds_, beyond_bounds_std_ : ndarrays of shape (n_columns, 2)
         Noisy fraction of rows below and above each chosen bound, the outcome last, and its noise. Only with "private".
     clipped_share_ : float
@@ -355,8 +356,11 @@ class PrivateLinearRegression(LeastSquares[RegressionPlan]):
     def _list_slots(self, d: int) -> dict[str, int]:
         return {**super()._list_slots(d), "y_bounds": 1}
 
+    def _list_columns(self, rows: Any) -> dict[str, Any]:
+        return {**super()._list_columns(rows), "y_bounds": rows.y[:, None]}
+
     def _plan(self, n_samples: int, n_features: int) -> Any:
-        if wants_bounds(self.x_bounds) or wants_bounds(self.y_bounds):
+        if wants_bounds(self.x_bounds, "x_bounds") or wants_bounds(self.y_bounds, "y_bounds"):
             return plan_with_bounds(self, n_samples, n_features)
         n, design = self._declared(n_samples, n_features)
         design = add_columns(self, design)
@@ -576,7 +580,7 @@ class PrivateLinearRegression(LeastSquares[RegressionPlan]):
         terms = {term: own for term, own in described.terms.items() if own[0] in names}
         given, places = self.x_bounds, np.flatnonzero(cells.is_factor)
         self._coding = Coding(cells.factors, cells.columns, names, terms, places)
-        self.x_bounds = described.x_bounds[~cells.is_factor]
+        self.x_bounds = [pair for pair, own in zip(described.x_bounds, cells.is_factor, strict=True) if not own]
         try:
             possible = attempt(lambda: self.plan(*size), InvalidParameter) is not None
             if possible:

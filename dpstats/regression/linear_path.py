@@ -356,7 +356,10 @@ class LinearPath(Path):
         biases = [self.sigma * _heavy_tail(end / self.sigma) if end < 2.0 else 0.0 for end in largest]
         biases[0] = min(biases[0], most * abs(mean) + 2 * math.sqrt(error + new))
         stated = math.sqrt(float(samples[0][0, 0] + noise[0, 0] + left[0, 0]))
-        self.hidden_level = heavy * ((1 - weight) * biases[0] + weight * biases[1]) / stated
+        # A few residuals at the far bound of the outcome, as many as the noise of the squares can hide
+        few = max(square - _EXPONENTIAL_SQUARE * (self.sigma / most) ** 2, 0.0) + 2 * square_noise
+        rare = few * max(1 + abs(float(theta[0])) - most, 0.0)
+        self.hidden_level = max(heavy * ((1 - weight) * biases[0] + weight * biases[1]), rare) / stated
         turn[0, 1:] = -middle
         theta[0] -= middle @ theta[1:]
         for matrix in (*samples, noise, left):

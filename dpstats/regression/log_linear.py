@@ -64,7 +64,7 @@ class LogLinearRegression(RegressorMixin, CurvedRegression):
         n_samples, n_features : int
             Public sizes.
         """
-        if wants_bounds(self.x_bounds):
+        if wants_bounds(self.x_bounds, "x_bounds"):
             return cast(LogLinearPlan, plan_with_bounds(self, n_samples, n_features))
         n = check_integer("n_samples", n_samples, at_least=2)
         d = check_integer("n_features", n_features, at_least=0)
@@ -235,7 +235,7 @@ class PrivateCountRegression(LogLinearRegression):
         downweighted. A row more than four half-widths from the middle of the bounds in any column has weight 0. A
         mapping ``{column: (low, high)}`` or a data frame with one row per column is matched to the columns of ``X`` by
         name. "private" chooses bounds from the rows for a fifth of epsilon; `dpstats.means.UnknownBounds` has options.
-        Columns that are mostly 0 then need a step.
+        Columns that are mostly 0 then need a step. It may also replace the pairs of some columns.
     y_bounds : (0, high)
         Public bounds of the count. Larger counts are clipped, and the fraction of clipped counts is released.
     weights : column name, optional

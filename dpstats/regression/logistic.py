@@ -117,7 +117,7 @@ class PrivateLogisticRegression(ClassifierMixin, CurvedRegression):
         downweighted. A row more than four half-widths from the middle of the bounds in any column has weight 0. A
         mapping ``{column: (low, high)}`` or a data frame with one row per column is matched to the columns of ``X`` by
         name. "private" chooses bounds from the rows for a fifth of epsilon; `dpstats.means.UnknownBounds` has options.
-        Columns that are mostly 0 then need a step.
+        Columns that are mostly 0 then need a step. It may also replace the pairs of some columns.
     weights : column name, optional
         The column of a data frame that has the weight of each row. Weights can also be given to ``fit``.
     weight_bounds : (low, high), optional
@@ -226,7 +226,7 @@ class PrivateLogisticRegression(ClassifierMixin, CurvedRegression):
 
     def plan(self, n_samples: int, n_features: int) -> RegressionPlan:
         """Return the release plan of a fit on data of this size."""
-        if wants_bounds(self.x_bounds):
+        if wants_bounds(self.x_bounds, "x_bounds"):
             return cast(RegressionPlan, plan_with_bounds(self, n_samples, n_features))
         n = check_integer("n_samples", n_samples, at_least=2)
         intercept = check_flag("fit_intercept", self.fit_intercept)

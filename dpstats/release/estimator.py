@@ -228,9 +228,9 @@ class PrivateEstimator(Reported, BaseEstimator, Generic[Plan]):
         """Return the parameters that may be bounds="private", with the number of columns that each bounds."""
         return {"bounds": d}
 
-    def _select_columns(self, rows: Any) -> Any:
-        """Return the private columns whose bounds the fit chooses."""
-        return rows.X
+    def _list_columns(self, rows: Any) -> dict[str, Any]:
+        """Return the private columns that these parameters bound."""
+        return {"bounds": rows.X}
 
     def _release(self, private: Private, plan: Plan, session: Session) -> None:
         """Release every stage of the plan: the only function that sees both the data and the noise."""
@@ -349,7 +349,7 @@ class PrivateEstimator(Reported, BaseEstimator, Generic[Plan]):
             plan = plan.for_data(unit, noise.simulated)
         plan = reader._prepare(plan)
         if plan.located is not None:
-            reader = plan.located.plan.reader(reader)
+            reader = plan.located.plan.reader(planner if counted is None else reader)
         stated = plan if counted is None else plan.follow(counted)
         session = session_of(plan.together, noise, budget, label)
         guarantee = stated.guarantee

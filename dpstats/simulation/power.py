@@ -366,8 +366,9 @@ def _question(
     if family is None:
         known = ", ".join(one.name for one in families)
         raise refuse("estimator", got=type(estimator).__name__, allowed=f"one of {known}")
-    if wants_bounds(getattr(estimator, "bounds", None)):
-        raise refuse("bounds", got="private bounds", allowed="public bounds for a power")
+    for name in ("bounds", "x_bounds", "y_bounds"):
+        if wants_bounds(getattr(estimator, name, None), name):
+            raise refuse(name, got="private bounds", allowed="public bounds for a power")
     assumed = Assumptions(
         std,
         None if baseline is None else check_real("baseline", baseline),

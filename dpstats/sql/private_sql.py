@@ -29,7 +29,7 @@ from dpstats.data.parameters import (
 from dpstats.data.values import quiet
 from dpstats.errors import DPStatsError, attempt, refuse, refuse_data, state_charges
 from dpstats.means.private_bounds import Bounds, PrivateBounds
-from dpstats.mechanisms.unknown_bounds import NO_WINDOW, check_limits, read_bounds, release_bounds
+from dpstats.mechanisms.unknown_bounds import NO_WINDOW, check_limits, read_bounds, read_column, release_bounds
 from dpstats.privacy.budget import PrivacyBudget
 from dpstats.privacy.guarantee import Neighbors, PrivacyGuarantee, parse_neighbors
 from dpstats.release.witness import Releasing
@@ -491,7 +491,7 @@ class PrivateSQL(Releasing):
             rows = self._data.run(f"SELECT CAST({expression} AS FLOAT8) FROM {table.source}")
         x = np.array([np.nan if value is None else value for (value,) in rows], dtype=np.float64)
         with session, quiet():
-            release_bounds(x[:, None], plan, session)
+            release_bounds([read_column(x[:, None], 0)], plan, session)
         (found,) = read_bounds(session.released, plan)
         low, high = max(found.clip.low, -_FURTHEST), min(found.clip.high, _FURTHEST)
         if not found.found or not low < high:

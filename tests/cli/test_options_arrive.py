@@ -112,6 +112,7 @@ OPTIONS: dict[str, tuple[ReleaseCommand, Changes]] = {
                 {"x_bounds": [[0.0, 1.0], [0.0, 5.0]], "y_bounds": [0.0, 7.0]},
             ),
             "bounds": (LINEAR, [*LINEAR[:3], "-1", "2", "b=0,5"], {"x_bounds": [-1.0, 2.0]}),
+            "private_bounds": (LINEAR, [*LINEAR[:3], "b=0,5", "--private-bounds"], {"x_bounds": "private"}),
             "formula": (FORMULA, ["--formula", "b ~ c + a", *NAMED], {"x_bounds": [[0.0, 7.0], [0.0, 1.0]]}),
             "missing": (LINEAR, [*LINEAR, "--missing", "drop"], {"missing": "drop"}),
             "levels": (

@@ -199,6 +199,27 @@ def test_a_ledger_is_charged_once(costs: Path, tmp_path: Path) -> None:
     assert len(PrivacyBudget.open(ledger).history()) == 1
 
 
+def test_bounds_are_chosen_from_the_rows(costs: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    start = ["regress", str(costs), "--epsilon", "4", "--seed", "3"]
+    columns = ["--outcome", "cost", "--column", "age"]
+    rows = pd.read_csv(costs)
+    for own, given in (
+        (["--bounds", "private", "cost=private"], {"x_bounds": "private", "y_bounds": "private"}),
+        (["--bounds", "age=private", "cost=0,10"], {"x_bounds": "private", "y_bounds": (0, 10)}),
+        (["--bounds", "age=0,80", "--bounds", "cost=private"], {"x_bounds": (0, 80), "y_bounds": "private"}),
+    ):
+        result = json_of([*start, *columns, *own], capsys)
+        model = PrivateLinearRegression(**given, epsilon=4, random_state=3).fit(rows[["age"]], rows["cost"])
+        assert result["params"][1]["estimate"] == model.coef_[0]
+        for name in ("x_bounds", "y_bounds"):
+            assert (name in result) == (given[name] == "private")
+        assert result["beyond_bounds"] == model.beyond_bounds_.tolist()
+    formula = ["--formula", "cost ~ age", "--bounds", "age=private", "cost=private"]
+    same = json_of([*start, *formula], capsys)
+    both = json_of([*start, *columns, "--private-bounds", "--bounds", "cost=private"], capsys)
+    assert same["params"] == both["params"]
+
+
 AGE = ["--column", "age", "--bounds", "age=0,80"]
 BAD = {
     "no outcome": (AGE, "--outcome must be given, or --formula"),
@@ -207,6 +228,19 @@ BAD = {
     "no bounds": (["--outcome", "cost", "--column", "age", "--bounds", "cost=0,1"], "got none for 'age'"),
     "bounds reversed": ([*LINEAR[:5], "age=80,0", "cost=0,9"], "--bounds must be two numbers LO < HI"),
     "bounds of nobody": ([*LINEAR, "--bounds", "agee=0,1"], "--bounds must name a column of --column or --outcome"),
+    "other words": ([*LINEAR[:4], "--bounds", "age=privat", "cost=0,9"], "or private in place of LO,HI, got 'privat'"),
+    "chosen bounds of moments": (
+        [*LINEAR[:4], "--bounds", "private", "cost=0,9", "--method", "sufficient"],
+        "--bounds private must not be given with --method sufficient",
+    ),
+    "chosen bounds of counts": (
+        ["--counts", *LINEAR[:4], "--bounds", "age=0,9", "cost=private"],
+        "--bounds must have LO,HI of the outcome with --counts, got private",
+    ),
+    "chosen bounds of weights": (
+        [*LINEAR, "--weights", "w", "--bounds", "w=private"],
+        "--bounds must have the column of --weights: w=LO,HI",
+    ),
     "levels of nobody": (
         [*LINEAR, "--levels", "p=a,b"],
         "--levels must name a column of --column or --outcome, got 'p'",

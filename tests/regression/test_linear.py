@@ -425,3 +425,14 @@ def test_pure_privacy_takes_one_release() -> None:
     assert (low < [1, -1]).all() and (high > [1, -1]).all()
     with pytest.raises(InvalidParameter, match="delta must be greater than 0 with weights"):
         PrivateLinearRegression(delta=0, **given, weight_bounds=(0, 1)).plan(100, 2)
+
+
+@pytest.mark.parametrize(
+    ("share", "far", "n", "epsilon", "said"), [(0.008, 100.0, 8000, 0.5, True), (0.0, 5.0, 50_000, 1.0, False)]
+)
+def test_a_few_residuals_at_the_far_bound_are_named_where_noise_hides_them(share, far, n, epsilon, said):
+    rng = np.random.default_rng(1)
+    X = rng.normal(size=(n, 2))
+    y = X @ [1.0, -1.0] + rng.normal(size=n) + far * (rng.random(n) < share)
+    fit = PrivateLinearRegression(x_bounds=(-5, 5), y_bounds=(-5, 5 + far * said), epsilon=epsilon, random_state=0)
+    assert ("Intercept assumes" in dict(fit.fit(X, y).summary().facts)) == said

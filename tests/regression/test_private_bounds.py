@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import pandas as pd
 import pytest
 
 from dpstats.errors import ChargedError, DPStatsError, InvalidParameter
@@ -36,6 +37,46 @@ def test_bounds_are_found_for_one_charge(given):
     assert hasattr(fit, "y_bounds_") == (given["y_bounds"] == "private")
     words = str(fit.summary())
     assert "chosen for 0.8 of epsilon = 4" in words and "Bounds were chosen from the rows" in words
+
+
+def test_some_columns_have_declared_bounds():
+    frame = pd.DataFrame(X, columns=["a", "b"])
+    given = {"b": (0, 10), "a": "private"}
+    fit = PrivateLinearRegression(x_bounds=given, y_bounds=(-3, 9), epsilon=4.0, random_state=0).fit(frame, Y)
+    (line,) = [words for name, words in fit.summary().facts if name == "Bounds"]
+    assert line.startswith("a: ") and "b: " not in line and "y: " not in line
+    assert fit.x_bounds_[1].tolist() == [0, 10] and fit.beyond_bounds_.shape == (1, 2)
+    # Only chosen columns cost, and they are chosen as if they were alone.
+    assert fit.plan_.located.plan.n_features == 1
+    alone = PrivateLinearRegression(x_bounds="private", y_bounds=(-3, 9), epsilon=4.0, random_state=0)
+    assert fit.x_bounds_[0] == pytest.approx(alone.fit(frame[["a"]], Y).x_bounds_[0])
+
+
+FORMULAS = [
+    ("y ~ a + b", {"a": "private", "b": (0, 10), "y": "private"}, ["a", "y"]),
+    ("y ~ b + C(arm)", {"b": UnknownBounds(within=(0, 90)), "y": (-3, 9)}, ["b"]),
+    ("y ~ C(arm)", {"y": "private"}, ["y"]),
+    ("log(b) ~ a", {"a": "private", "b": (1, 9)}, ["a"]),
+]
+
+
+@pytest.mark.parametrize(("formula", "bounds", "chosen"), FORMULAS)
+def test_bounds_of_a_formula(formula, bounds, chosen):
+    frame = pd.DataFrame(X, columns=["a", "b"]).assign(y=Y, arm=np.where(np.arange(N) % 2, "new", "old"))
+    fit = PrivateLinearRegression.from_formula(
+        formula, frame, bounds=bounds, levels={"arm": ["old", "new"]}, epsilon=4.0, random_state=0
+    )
+    (line,) = [words for name, words in fit.summary().facts if name == "Bounds"]
+    assert [part.split(": ")[0] for part in line.split(", ")[:-1]] == chosen
+    assert np.isfinite(fit.predict(frame[:3])).all()
+
+
+@pytest.mark.parametrize("formula", ["y ~ log(a)", "y ~ a:b", "log(y) ~ b", "y ~ bs(a, knots=[5])"])
+def test_private_bounds_are_of_columns_alone(formula):
+    frame = pd.DataFrame(X, columns=["a", "b"]).assign(y=Y)
+    bounds = {"a": "private", "b": (0, 9), "y": "private"}
+    with pytest.raises(InvalidParameter, match="formula must"):
+        PrivateLinearRegression.from_formula(formula, frame, bounds=bounds, epsilon=4.0)
 
 
 def test_units_do_not_matter():
@@ -123,7 +164,11 @@ def test_no_bounds_are_an_outcome():
         ({**BOTH, "y_bounds": UnknownBounds(within=(0, 1))}, "y_bounds"),
         ({**BOTH, "y_bounds": UnknownBounds(step=1)}, "y_bounds"),
         ({**BOTH, "delta": -1}, "delta"),
-        ({**BOTH, "x_bounds": "privat"}, "x_bounds"),
+        ({**BOTH, "x_bounds": "privat"}, "x_bounds must be 'private', or public numbers"),
+        ({**BOTH, "y_bounds": "privat"}, "y_bounds must be 'private', or public numbers"),
+        ({**BOTH, "x_bounds": ["private"]}, "x_bounds must be 'private', or have an entry for each column"),
+        ({**BOTH, "x_bounds": [(0, 1), 5]}, "x_bounds"),
+        ({**BOTH, "x_bounds": [UnknownBounds(share=0.5), "private"]}, "x_bounds"),
     ],
 )
 def test_public_facts_are_refused_before_the_charge(given, parameter):

@@ -10,7 +10,6 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from dpstats.auditing.movement import vectors
 from dpstats.data.rows import Table
 from dpstats.data.schema import Categories
 from dpstats.groups import GroupMeans
@@ -20,7 +19,7 @@ from dpstats.regression.blocks import Question
 from dpstats.regression.levels_plan import Centered, ResidualTotals, check_factors
 from dpstats.release.session import Session
 from registry.entry import Asked, Dataset, Entry, PlantedBug, less_noise
-from registry.regression import worst_rows
+from registry.regression import attack, worst_rows
 
 OPTIONS = {
     "groups": (0, 1, 2),
@@ -195,17 +194,9 @@ def on_one_way(estimator: Any, pair: tuple[Dataset, Dataset]) -> Callable[..., n
         return tuple(map(answers, pair))
 
     def draw(data: Dataset, rng: np.random.Generator, size: int) -> np.ndarray:
-        (first, second), found, plan = answer_pair(), answers(data), find_way()[0]
-        total = np.zeros(size)
+        plan = find_way()[0]
         with Session.simulated(plan, rng, size) as session:
-            for stage, steps, a, b in zip(plan.stages, found, first, second, strict=True):
-                joint = isinstance(stage, JointStage)
-                released = session.add(stage.name, steps if joint else steps[stage.name], units=False)
-                for vector in vectors(stage):
-                    noisy = released[vector.name] if joint else released
-                    apart = (a[vector.name] - b[vector.name]) / vector.scale
-                    total += ((noisy - b[vector.name]) / vector.scale) @ apart
-        return total[:, None]
+            return attack(session, plan.stages, answers(data), *answer_pair())[:, None]
 
     return draw
 

@@ -114,19 +114,24 @@ def on_one_way(estimator: Any, pair: tuple[Dataset, Dataset]) -> Any:
         return tuple(map(answers, pair))
 
     def draw(data: Dataset, rng: np.random.Generator, size: int) -> np.ndarray:
-        found, total, plan = answers(data), np.zeros(size), find_way()[0]
-        first, second = answer_pair()
+        plan = find_way()[0]
         with Session.simulated(plan, rng, size) as session:
-            for stage, steps, a, b in zip(plan.stages, found, first, second, strict=True):
-                joint = isinstance(stage, JointStage)
-                released = session.add(stage.name, steps if joint else steps[stage.name], units=False)
-                for vector in vectors(stage):
-                    noisy_steps = released[vector.name] if joint else released
-                    apart = (a[vector.name] - b[vector.name]) / vector.scale
-                    total += ((noisy_steps - b[vector.name]) / vector.scale) @ apart
-        return total[:, None]
+            return attack(session, plan.stages, answers(data), *answer_pair())[:, None]
 
     return draw
+
+
+def attack(session: Session, stages: Any, found: list[Any], first: list[Any], second: list[Any]) -> np.ndarray:
+    """Return what releases of many draws say about which of two datasets answered, whose answers are given."""
+    total: Any = 0.0
+    for stage, steps, a, b in zip(stages, found, first, second, strict=True):
+        joint = isinstance(stage, JointStage)
+        released = session.add(stage.name, steps if joint else steps[stage.name], units=False)
+        for vector in vectors(stage):
+            noisy_steps = released[vector.name] if joint else released
+            apart = (a[vector.name] - b[vector.name]) / vector.scale
+            total += ((noisy_steps - b[vector.name]) / vector.scale) @ apart
+    return np.asarray(total)
 
 
 def public(estimator: Any) -> Any:

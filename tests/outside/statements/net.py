@@ -35,6 +35,8 @@ from tests.outside.statements.verdict import Cell, Verdict, judge
 
 FAMILIES = {
     "regressions": (3, regressions.draw_cell),
+    "regressions, private bounds": (1, regressions.draw_chosen),
+    "regressions, far bounds": (1, regressions.draw_far),
     "group means": (1, group_means.draw_cell),
     "factors": (1, levels.draw_factors),
     "adjusted means": (1, levels.draw_adjusted),

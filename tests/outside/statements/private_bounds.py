@@ -55,10 +55,10 @@ def draw_cell(draw: Draw, question: str = "") -> Cell:
     return kind(draw, facts, options, frame, n).cell(draw, question)
 
 
-def _fit(made: Any, *rows: Any) -> Any:
+def fit_found(made: Any, *rows: Any, **beside: Any) -> Any:
     """Return a fit. Another sample may have bounds, where this one has none."""
     try:
-        return made.fit(*rows)
+        return made.fit(*rows, **beside)
     except (InvalidParameter, InvalidData):
         raise
     except DPStatsError as error:
@@ -78,7 +78,7 @@ def _mean(draw: Draw, facts: dict[str, Any], options: dict[str, Any], frame: Flo
 
     def fit(draw: Draw) -> tuple[Any, Any]:
         X = sample_rows(draw, frame, n, missing)
-        model = _fit(ClippedMean(**options, random_state=seed(draw, facts)), X)
+        model = fit_found(ClippedMean(**options, random_state=seed(draw, facts)), X)
         return model, (X, model.bounds_)
 
     def truth(model: Any, sample: Any) -> Floats:
@@ -96,7 +96,7 @@ def _variance(draw: Draw, facts: dict[str, Any], options: dict[str, Any], frame:
 
     def fit(draw: Draw) -> tuple[Any, Any]:
         X = sample_rows(draw, frame, n)
-        model = _fit(PrivateVariance(**options, random_state=seed(draw, facts)), X)
+        model = fit_found(PrivateVariance(**options, random_state=seed(draw, facts)), X)
         return model, (X, model.bounds_)
 
     def truth(model: Any, sample: Any) -> Floats:
@@ -122,7 +122,7 @@ def _groups(draw: Draw, facts: dict[str, Any], options: dict[str, Any], frame: F
     def fit(draw: Draw) -> tuple[Any, Any]:
         places = draw.choice(len(shares), n, p=shares)
         X = sample_rows(draw, frame, n, missing) + moves[places]
-        model = _fit(GroupMeans(**options, random_state=seed(draw, facts)), X, np.array(groups)[places])
+        model = fit_found(GroupMeans(**options, random_state=seed(draw, facts)), X, np.array(groups)[places])
         return model, (X, places, model.bounds_)
 
     def truth(model: Any, sample: Any) -> Floats:
@@ -156,7 +156,7 @@ def _quantiles(draw: Draw, facts: dict[str, Any], options: dict[str, Any], frame
     def fit(draw: Draw) -> tuple[Any, Any]:
         rows = sample_rows(draw, frame, n)[:, 0]
         labels = np.array(["g0", "g1"])[draw.choice(2, n, p=shares)]
-        return _fit(make(seed(draw, facts)), rows, *[labels] * (kind == 1)), rows
+        return fit_found(make(seed(draw, facts)), rows, *[labels] * (kind == 1)), rows
 
     def truth(model: Any, rows: Floats) -> Any:
         low, high = quantile_range(x, q, tuple(model.bounds_[0]))

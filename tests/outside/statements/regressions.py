@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -12,6 +14,7 @@ from scipy.stats import norm
 from scipy.stats import t as student
 
 from dpstats import regression
+from dpstats.means import UnknownBounds
 from tests.outside.statements.outcomes import (
     FAMILIES,
     LINEAR,
@@ -37,19 +40,37 @@ from tests.outside.statements.populations import (
     drop_some,
     log_uniform,
 )
+from tests.outside.statements.private_bounds import fit_found
 from tests.outside.statements.verdict import Answer, Cell
 
 EXACT = 1e4
 """Epsilon from which noise is nothing, so that the package must agree with others."""
 TOLERANCE = 2.0
 """Standard errors by which a coefficient may differ from that of statsmodels, which gives no row less weight."""
+_MOST, _PARTS = 8, 5
+"""Models without some hidden columns, at most, and places between each of them and the whole model."""
+_DRAWS = 4
+"""Outcomes of every row, from which the coefficients of clipped ones are computed."""
 
 
-def draw_cell(draw: Draw, question: str = "", family: str = "") -> Cell:
+def draw_chosen(draw: Draw) -> Cell:
+    """Return a random cell of a regression that chooses bounds from the rows, or those of some columns."""
+    return draw_cell(draw, chosen=True)
+
+
+def draw_far(draw: Draw) -> Cell:
+    """Return a random cell of a regression whose bounds of one or two columns are far beyond their values."""
+    return draw_cell(draw, far=True)
+
+
+def draw_cell(draw: Draw, question: str = "", family: str = "", chosen: bool = False, far: bool = False) -> Cell:
     """Return a random cell of a regression, with this question and estimator if they are given."""
-    name = family or str(draw.choice(FAMILIES, p=[0.3, 0.15, 0.25, 0.15, 0.15]))
+    some = [0.55, 0.0, 0.15, 0.15, 0.15] if chosen else [0.3, 0.15, 0.25, 0.15, 0.15]
+    name = family or str(draw.choice(FAMILIES, p=some))
     n, d = round(log_uniform(draw, 50, 50_000)), int(draw.integers(1, 7))
     epsilon = EXACT if draw.random() < 0.1 else log_uniform(draw, 0.1, 10)
+    if far:  # so that some columns are seen
+        n, epsilon = max(n, 2000), max(epsilon, 0.5)
     plain = draw.random() < 0.1
     kinds = ["normal" if plain else draw_kind(draw) for _ in range(d)]
     facts: dict[str, Any] = {"n": n, "epsilon": float(f"{epsilon:.3g}"), "x": ", ".join(kinds)}
@@ -60,6 +81,13 @@ def draw_cell(draw: Draw, question: str = "", family: str = "") -> Cell:
         draw_bounds(draw, values, "tight" if kind in LIMITED and style == "shifted" else style)
         for kind, values, style in zip(kinds, columns, styles, strict=True)
     ])  # fmt: skip
+    if far:
+        some = draw.choice(d, min(d, int(draw.integers(1, 3))), replace=False).tolist()
+        times = [log_uniform(draw, 30, 1000) for _ in some]
+        for j, factor in zip(some, times, strict=True):
+            middle, half = box[j].mean(), np.ptp(box[j]) / 2
+            box[j] = middle - factor * half, middle + factor * half
+            styles[j] = f"{factor:.0f}x"
     facts["x bounds"] = ", ".join(styles)
     options: dict[str, Any] = {"x_bounds": box, "epsilon": epsilon, "delta": float(draw.choice([1e-6, 1e-9]))}
     if name in FAMILIES[:3] and draw.random() < 0.1:
@@ -89,7 +117,9 @@ def draw_cell(draw: Draw, question: str = "", family: str = "") -> Cell:
         options["overdispersion"] = facts["overdispersion"] = float(draw.choice([0.0, 0.3, 3.0]))
     if "cov_type" in options:
         facts["covariance"] = "nonrobust"
-    return Asker(name, model, beside, options, facts, missing, n, plain).cell(draw, question)
+    if chosen:
+        return Chooser(draw, kinds, name, model, beside, options, facts, missing, n).cell(draw, question)
+    return (FarAsker if far else Asker)(name, model, beside, options, facts, missing, n, plain).cell(draw, question)
 
 
 class Asker:
@@ -132,8 +162,17 @@ class Asker:
     def fit(self, draw: Draw) -> tuple[Any, Any]:
         """Return a fit of a sample, and the sample with the generator of more rows."""
         X, y, beside = self.sample(draw)
-        made = getattr(regression, self.name)(**self.options, random_state=int(draw.integers(2**31)))
-        return made.fit(self.read(X), y, **beside), (X, y, beside, draw)
+        made = getattr(regression, self.name)(**self.given, random_state=int(draw.integers(2**31)))
+        return self.fitted_to(made, self.read(X), y, **beside), (X, y, beside, draw)
+
+    @property
+    def given(self) -> dict[str, Any]:
+        """The options of the estimator."""
+        return self.options
+
+    def fitted_to(self, made: Any, X: Any, y: Floats, **beside: Floats) -> Any:
+        """Return a fit of an estimator."""
+        return made.fit(X, y, **beside)
 
     def questions(self) -> list[Callable[[Draw], Cell]]:
         """Return what this estimator can be asked where noise is not nothing."""
@@ -259,14 +298,11 @@ class Asker:
         """Test a true linear combination by ``t_test``, written as text."""
         some = sorted(draw.choice(len(self.truth), min(2, len(self.truth)), replace=False).tolist())
         factors = draw.choice([1.0, -1.0, 2.0], len(some))
-        value = float(factors @ self.truth[some])
-        text = (
-            " + ".join(f"{factor} * {self.names[j]}" for factor, j in zip(factors, some, strict=True)) + f" = {value!r}"
-        )
-        text = text.replace("+ -", "- ")
+        text = " + ".join(f"{factor} * {self.names[j]}" for factor, j in zip(factors, some, strict=True))
 
         def ask(model: Any, sample: Any) -> bool:
-            pvalue = model.t_test(text).pvalue
+            value = float(factors @ self.truth[some])
+            pvalue = model.t_test(f"{text} = {value!r}".replace("+ -", "- ")).pvalue
             return np.ravel(pvalue)[0] < 0.05
 
         usual = self._usual(factors @ self._unit(some), 0.05)
@@ -276,9 +312,9 @@ class Asker:
         """Test several true values by ``f_test``."""
         many = int(draw.integers(1, len(self.truth) + 1))
         some = sorted(draw.choice(len(self.truth), many, replace=False).tolist())
-        text = ", ".join(f"{self.names[j]} = {float(self.truth[j])!r}" for j in some)
 
         def ask(model: Any, sample: Any) -> bool:
+            text = ", ".join(f"{self.names[j]} = {float(self.truth[j])!r}" for j in some)
             return model.f_test(text).pvalue < 0.05
 
         usual = self._usual(self._unit(some), 0.05, joint=True)
@@ -288,10 +324,10 @@ class Asker:
         """Ask for the mean outcome of a row of the population."""
         row, nominal = self.model.X[draw.integers(SIZE)], float(draw.choice([0.2, 0.05, 0.01]))
         weights = np.append(np.ones(self.first), row)
-        value = float(weights @ self.truth)
-        mean = expit(value) if self.name == FAMILIES[2] else np.exp(value) if self.name in FAMILIES[3:] else value
 
         def ask(model: Any, sample: Any) -> bool:
+            value = float(weights @ self.truth)
+            mean = expit(value) if self.name == FAMILIES[2] else np.exp(value) if self.name in FAMILIES[3:] else value
             return outside(model.get_prediction(self.read(row[None])).confidence_interval(1 - nominal), mean)
 
         usual = self._usual(weights, nominal)
@@ -369,6 +405,129 @@ class Asker:
             return sm.GLM(y, X, family, offset=offset, var_weights=weights).fit(cov_type="HC1")
         except (ValueError, np.linalg.LinAlgError):
             return None
+
+
+class FarAsker(Asker):
+    """Asks an estimator whose bounds of some columns are far beyond their values.
+
+    If noise hides columns, the others are not fully adjusted for them. So an answer is wrong if it is for the
+    coefficients of the model, for those of the model without some hidden columns, and for all between.
+    """
+
+    def __init__(self, *given: Any) -> None:
+        super().__init__(*given)
+        self._without: dict[tuple[int, ...], Floats] = {}
+
+    def _cell(self, question: str, about: Any, nominal: float, ask: Callable[..., Any], **more: Any) -> Cell:
+        def ask_about_all(model: Any, sample: Any) -> bool:
+            truth, missed = self.truth, bool(ask(model, sample))
+            hidden = [self.first + int(j) for j in np.flatnonzero(~np.asarray(model.identified_))]
+            some = [each for k in range(1, len(hidden) + 1) for each in itertools.combinations(hidden, k)][-_MOST:]
+            for each in some:
+                for part in np.linspace(1, 0, _PARTS, endpoint=False):
+                    if not missed:
+                        return False
+                    self.truth = truth + part * (self._fit_without(each) - truth)
+                    try:
+                        missed = bool(ask(model, sample))
+                    finally:
+                        self.truth = truth
+            return missed
+
+        return super()._cell(question, about, nominal, ask_about_all, **more)
+
+    def _fit_without(self, hidden: tuple[int, ...]) -> Floats:
+        """Return the coefficients that fit all rows of the frame without some columns, whose own are 0."""
+        if hidden not in self._without:
+            X = np.column_stack([np.ones(SIZE)] * self.first + [self.model.X])
+            kept = np.setdiff1d(np.arange(X.shape[1]), hidden)
+            rows, weights = X[:, kept], getattr(self.beside, "weights", np.ones(SIZE))
+            predictor = self.beside.predictor(self.model.eta, np.arange(SIZE))
+            offset = predictor - self.model.eta
+            b = np.linalg.lstsq(rows, self.model.eta, rcond=None)[0]
+            for _ in range(50):
+                mean, fitted = self._means(predictor), self._means(offset + rows @ b)
+                slope = {FAMILIES[2]: fitted * (1 - fitted)}.get(self.name, fitted)
+                spread = np.ones(SIZE)
+                if self.name in LINEAR:
+                    slope = spread
+                elif self.name == FAMILIES[3]:
+                    spread = 1 + float(self.options.get("overdispersion", 1.0)) * fitted
+                elif self.name == FAMILIES[4]:
+                    spread = fitted
+                part = weights / spread
+                hessian = rows.T @ (rows * (part * slope)[:, None])
+                b = b + np.linalg.lstsq(hessian, rows.T @ (part * (mean - fitted)), rcond=None)[0]
+            found = np.zeros(X.shape[1])
+            found[kept] = b
+            self._without[hidden] = found
+        return self._without[hidden]
+
+    def _means(self, predictor: Floats) -> Floats:
+        """Return the mean outcomes of linear predictors."""
+        if self.name in LINEAR:
+            return predictor
+        return np.asarray(expit(predictor) if self.name == FAMILIES[2] else np.exp(np.minimum(predictor, 50.0)))
+
+
+class Chooser(Asker):
+    """Asks an estimator that chooses bounds from the rows, or those of some columns.
+
+    Coefficients describe clipped outcomes, which have no exact linear model. So an answer is wrong if it is for the
+    coefficients of the model, and for those of the least-squares fit to the outcomes that the fit clipped.
+    """
+
+    def __init__(self, draw: Draw, kinds: list[str], *given: Any) -> None:
+        super().__init__(*given, False)
+        # Columns of few values have bounds that everybody knows.
+        asked = [kind not in LIMITED and draw.random() < 0.8 for kind in kinds]
+        share = float(draw.choice([0.2, 0.2, 0.5]))
+        pairs = [tuple(pair) for pair in self.box.tolist()]
+        one = UnknownBounds(share=share)
+        self.chosen: dict[str, Any] = {}
+        if any(asked):
+            entries = [one if own else pair for own, pair in zip(asked, pairs, strict=True)]
+            self.chosen["x_bounds"] = one if all(asked) else entries
+        if self.name == LINEAR[0] and (not any(asked) or draw.random() < 0.6):
+            self.chosen["y_bounds"] = one
+        count = sum(asked) + ("y_bounds" in self.chosen)
+        if draw.random() < 0.9:  # nearly all cells have enough rows
+            least = math.ceil(50 * count / (share * min(self.options["epsilon"], 10)) * draw.uniform(1, 4))
+            self.facts["n"] = self.n = min(max(self.n, least), 50_000)
+        names = [name for name, own in zip(self.names[self.first :], asked, strict=True) if own]
+        self.facts |= {"chosen": ", ".join([*names, *["y"] * ("y_bounds" in self.chosen)]), "share": share}
+
+    @property
+    def given(self) -> dict[str, Any]:
+        return {**self.options, **self.chosen}
+
+    def fitted_to(self, made: Any, X: Any, y: Floats, **beside: Floats) -> Any:
+        return fit_found(made, X, y, **beside) if self.chosen else made.fit(X, y, **beside)
+
+    def _cell(self, question: str, about: Any, nominal: float, ask: Callable[..., Any], **more: Any) -> Cell:
+        def ask_about_both(model: Any, sample: Any) -> bool:
+            if not ask(model, sample) or not hasattr(model, "y_bounds_"):
+                return bool(ask(model, sample))
+            truth = self.truth
+            self.truth = truth + self._moved(sample[-1], model.y_bounds_)
+            try:
+                return bool(ask(model, sample))
+            finally:
+                self.truth = truth
+
+        return super()._cell(question, about, nominal, ask_about_both, **more)
+
+    def _moved(self, draw: Draw, limits: Floats) -> Floats:
+        """Return the change of the coefficients of least squares by clipped outcomes."""
+        every = np.arange(SIZE)
+        design = np.column_stack([np.ones(SIZE)] * self.first + [self.model.X])
+        weights = getattr(self.beside, "weights", np.ones(SIZE))
+        changes = []
+        for _ in range(_DRAWS):
+            y = self.model.draw(draw, self.beside.predictor(self.model.eta, every), every)
+            root = np.sqrt(weights)
+            changes.append(np.linalg.lstsq(design * root[:, None], (y.clip(*limits) - y) * root, rcond=None)[0])
+        return np.asarray(np.mean(changes, axis=0))
 
 
 def _decided(found: Any) -> Floats:

@@ -96,6 +96,7 @@ STANDING = (
     "Intervals hold for independent rows",
     "Rows with an undeclared label",
     "The bounds were chosen from the rows",
+    "Bounds were chosen from the rows",
     "Coverage of at least",
     "Coverage assumes",
     "An interval is infinite",

@@ -131,7 +131,11 @@ def test_columns_of_different_lengths_are_refused():
         ({"x": (1, 1)}, {}, r"low < high, got \(1, 1\)"),
         ({"x": (0, math.inf)}, {}, "the entry of bounds at position 0, side 1 must be a finite number"),
         ({"x": (math.nan, 1)}, {}, "the entry of bounds at position 0, side 0 must be a finite number"),
-        ({"x": 3}, {}, r"the entry of bounds at position 0 must be a pair \(low, high\), got bounds as a dict"),
+        (
+            {"x": 3},
+            {},
+            r"the entry of bounds at position 0 must be a pair \(low, high\), or 'private', got bounds as a dict",
+        ),
         ({"x": np.array(3)}, {}, "must be a pair"),
         ({"x": (1, 2, 3)}, {}, "must be a pair"),
         ({"x": "ab"}, {}, r"the entry of bounds at position 0 must be a pair \(low, high\)"),
