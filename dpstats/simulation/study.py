@@ -22,7 +22,7 @@ from dpstats.errors import DPStatsError, InvalidParameter, refuse, show
 from dpstats.parallel import cut
 from dpstats.release.estimator import PrivateEstimator
 from dpstats.simulation.samplers import NEEDS_TRUTH, Loss, named_losses
-from dpstats.simulation.store import Finished, Row, Store, describe, versions
+from dpstats.simulation.store import Finished, Row, Store, Took, describe, versions
 from dpstats.simulation.table import Parameters, StudyResults, collect
 
 
@@ -212,13 +212,13 @@ class Work:
 
 def run_block(work: Work, cell: int, parameters: Parameters, replications: list[int]) -> Finished:
     """Run replications of one cell."""
-    start = time.perf_counter()
+    start = Took.now()
     rows: list[Row] = []
     try:
         run = _Replication(work, parameters)
     except Exception as error:
         rows = [(cell, r, None, _reason(error)) for r in replications]
-        return rows, time.perf_counter() - start, versions()
+        return rows, start.since(), versions()
     stream = cell % work.streams
     for r in replications:
         # The r-th child that SeedSequence.spawn would give the cell's seed, without making those before it.
@@ -227,7 +227,7 @@ def run_block(work: Work, cell: int, parameters: Parameters, replications: list[
             rows.append((cell, r, run(rng), None))
         except Exception as error:
             rows.append((cell, r, None, _reason(error)))
-    return rows, time.perf_counter() - start, versions()
+    return rows, start.since(), versions()
 
 
 class _Replication:
@@ -498,7 +498,7 @@ class Study:
         total = 0.0
         for start in range(0, len(self.cells), len(self._grid)):
             run_block(*self._block(start + int(order[0])), [0])  # without the time of imports
-            took = [run_block(*self._block(start + int(cell)), [0])[1] for cell in chosen]
+            took = [run_block(*self._block(start + int(cell)), [0])[1].clock for cell in chosen]
             logs = np.interp(sizes, sizes[chosen], np.log(np.maximum(took, 1e-9)))
             total += self.replications * float(np.exp(logs).sum())
         return StudyCost(total, len(self.cells), self.replications, int(Parallel(n_jobs).n_jobs))
@@ -582,7 +582,7 @@ class Study:
                 with closing(self._each(stage(), n_jobs)) as finished:
                     for rows, took, used in finished:
                         waiting.append((rows, took, used))
-                        seconds.setdefault(rows[0][0], took)
+                        seconds.setdefault(rows[0][0], took.clock)
                         if bar is not None:
                             bar.update(len(rows))
                         # Not after every block: a transaction waits for the disk, which takes longer than a

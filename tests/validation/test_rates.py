@@ -205,7 +205,7 @@ def test_the_table_and_the_page(tmp_path: Path, capsys: pytest.CaptureFixture[st
     # Another section stays as it is, and counts in the head.
     other = """## Coverage of old
 
-2026-11-29, `python validation/studies/rates/run_all.py --only covered`: 3.5 minutes of processes.
+2026-11-29, `python validation/studies/rates/run_all.py --only covered`: 3.5 minutes of one processor.
 
 | theorem | quantity | theory | predicted here | estimate | interval | verdict | finds | regime |
 | --- | --- | --- | --- | --- | --- | --- | --- | --- |

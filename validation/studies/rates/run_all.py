@@ -78,7 +78,7 @@ def as_section(script: str, outcome: Outcome, scale: str) -> str:
     spent = sum(study.seconds for study in outcome.studies) / 60
     parts = [
         f"## {outcome.title}",
-        f"{time.strftime('%Y-%m-%d')}, `{command}`: {spent:.1f} minutes of processes. "
+        f"{time.strftime('%Y-%m-%d')}, `{command}`: {spent:.1f} minutes of one processor. "
         f"Python {platform.python_version()}, {facts}.",
         markdown_table(outcome.lines),
         *outcome.notes,
@@ -104,8 +104,8 @@ def count_verdicts(section: str) -> dict[str, int]:
 
 
 def count_minutes(section: str) -> float:
-    """Return the minutes of processes of a section, NaN if it names none."""
-    found = re.search(r"([\d.]+) minutes of processes", section)
+    """Return the minutes of one processor that a section took, NaN if it names none."""
+    found = re.search(r"([\d.]+) minutes of one processor", section)
     return float(found[1]) if found else math.nan
 
 
@@ -126,13 +126,13 @@ def as_markdown(sections: Mapping[str, str]) -> str:
     total = sum(spent for spent in minutes if not math.isnan(spent))
     totals = [str(sum(each[verdict] for each in counts)) for verdict in VERDICTS]
     rows.append(["all", *totals, f"{total:.1f}"])
-    header = ["section", *VERDICTS, "minutes of processes"]
+    header = ["section", *VERDICTS, "minutes of one processor"]
     table = "\n".join("| " + " | ".join(row) + " |" for row in [header, ["---"] * len(header), *rows])
     head = [
         "# Rates of the theory, reproduced",
         f"Runs of {', '.join(sorted(dates))}. Each section names the command that makes it anew, and `python "
-        "validation/studies/rates/run_all.py` makes all of them. Those with a time took "
-        f"{total:.0f} minutes of processes, half as long on two cores. Noise is simulated.",
+        "validation/studies/rates/run_all.py` makes all of them, in "
+        f"{total:.0f} minutes of one processor, half as long on two. Noise is simulated.",
         table,
         LEAD,
     ]
