@@ -314,7 +314,6 @@ Row = tuple[int, int, tuple[float, ...] | None, str | None]
 """Cell, replication, the losses; or no losses and the reason why there are none."""
 
 
-
 class Took(NamedTuple):
     """The seconds of a block: by the clock, and of the processor, which other work on the machine does not lengthen."""
 

@@ -63,9 +63,14 @@ def run_scripts(options: Options, scripts: Sequence[str]) -> list[Outcome]:
     """Run the scripts, one after the other: the cells of each go to all processes."""
     outcomes = []
     for name in scripts:
-        start = time.perf_counter()
-        outcomes.append(importlib.import_module(name).run(options))
-        print(f"{name}: {time.perf_counter() - start:.0f} seconds", file=sys.stderr)
+        start = time.process_time()
+        outcome = importlib.import_module(name).run(options)
+        # Of this process: with one job, the studies are in it.
+        own = time.process_time() - start
+        studies = sum(study.seconds for study in outcome.studies)
+        outcome.seconds = max(own, studies) if options.jobs == 1 else own + studies
+        print(f"{name}: {outcome.seconds:.0f} seconds of one processor", file=sys.stderr)
+        outcomes.append(outcome)
     return outcomes
 
 
@@ -75,10 +80,9 @@ def as_section(script: str, outcome: Outcome, scale: str) -> str:
     command = f"python validation/studies/rates/run_all.py --only {script}"
     command += "" if scale == "full" else f" --scale {scale}"
     failures = [f"{study.name}: {note}" for study in outcome.studies for note in study.failure_notes()]
-    spent = sum(study.seconds for study in outcome.studies) / 60
     parts = [
         f"## {outcome.title}",
-        f"{time.strftime('%Y-%m-%d')}, `{command}`: {spent:.1f} minutes of one processor. "
+        f"{time.strftime('%Y-%m-%d')}, `{command}`: {outcome.seconds / 60:.1f} minutes of one processor. "
         f"Python {platform.python_version()}, {facts}.",
         markdown_table(outcome.lines),
         *outcome.notes,
