@@ -67,9 +67,8 @@ def test_linear_regression() -> None:
     # So few cells tell n^-1 from n^-2, but not d from d^2, and leave the free exponents open.
     assert found["rival: n^-1 in the privacy term"] == "reproduced"
     assert len(outcome.lines) == 11 and "not reproduced" not in found.values(), found
-    # The constant of privacy falls as columns are added, as the published table says.
     slopes = {line.quantity: line.verdict for line in outcome.lines if "local slope" in line.regime}
-    assert reproduced(slopes["exponent of n"]) and reproduced(slopes["exponent of epsilon"]), slopes
+    assert len(slopes) == 3 and all(map(reproduced, slopes.values())), slopes
 
 
 class SpendsLess(PrivateLinearRegression):
@@ -284,4 +283,4 @@ def test_the_published_page_has_every_section() -> None:
     assert run_all.as_markdown(sections) == page.read_text(encoding="utf-8")
     assert sum(run_all.count_verdicts(text)["not reproduced"] for text in sections.values()) == 0
     minutes = [run_all.count_minutes(text) for text in sections.values()]
-    assert np.nansum(minutes) <= 180  # 90 minutes on two cores
+    assert sum(minutes) <= 180  # 90 minutes on two cores; every section says how long it took

@@ -108,12 +108,12 @@ def count_verdicts(section: str) -> dict[str, int]:
 
 
 def count_minutes(section: str) -> float:
-    """Return the minutes of one processor that a section took, NaN if it names none."""
-    found = re.search(r"([\d.]+) minutes of one processor", section)
+    """Return the minutes of one processor, or of processes by the clock, that a section took; NaN if it names none."""
+    found = re.search(r"([\d.]+) minutes of (?:one processor|processes)", section)
     return float(found[1]) if found else math.nan
 
 
-def as_markdown(sections: Mapping[str, str]) -> str:
+def as_markdown(sections: Mapping[str, str], scale: str = "full") -> str:
     """Return the page: the counts of all sections, what the verdicts mean, and the sections."""
     ordered = [(name, sections[name]) for name in SCRIPTS if name in sections]
     counts = [count_verdicts(text) for _, text in ordered]
@@ -132,11 +132,16 @@ def as_markdown(sections: Mapping[str, str]) -> str:
     rows.append(["all", *totals, f"{total:.1f}"])
     header = ["section", *VERDICTS, "minutes of one processor"]
     table = "\n".join("| " + " | ".join(row) + " |" for row in [header, ["---"] * len(header), *rows])
+    command = "python validation/studies/rates/run_all.py" + ("" if scale == "full" else " --fast")
+    clock = (
+        " Minutes of processes are of the clock, on a machine with other work: they took no more of a processor."
+        if any("minutes of processes" in text for _, text in ordered)
+        else ""
+    )
     head = [
         "# Rates of the theory, reproduced",
-        f"Runs of {', '.join(sorted(dates))}. Each section names the command that makes it anew, and `python "
-        "validation/studies/rates/run_all.py` makes all of them, in "
-        f"{total:.0f} minutes of one processor, half as long on two. Noise is simulated.",
+        f"Runs of {', '.join(sorted(dates))}. Each section names the command that makes it anew, and `{command}` makes "
+        f"all of them, in {total:.0f} minutes of one processor, half as long on two.{clock} Noise is simulated.",
         table,
         LEAD,
     ]
@@ -187,7 +192,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     outcomes = run_scripts(options, scripts)
     made = {name: as_section(name, outcome, options.scale) for name, outcome in zip(scripts, outcomes, strict=True)}
     page = given.out / "rates.md"
-    text = as_markdown(made if given.fast else {**read_sections(page), **made})
+    text = as_markdown(made, "fast") if given.fast else as_markdown({**read_sections(page), **made})
     print(text)
     if not given.fast:
         given.out.mkdir(parents=True, exist_ok=True)
