@@ -122,7 +122,7 @@ def run(options: Options, estimator: Any = None) -> Outcome:
         return results
 
     for i, (parameter, grid) in enumerate(SAMPLING_GRIDS.items()):
-        measured = study(f"sampling-{parameter}", grid, options.pick(300, 100, 60), 960 + i)
+        measured = study(f"sampling-{parameter}", grid, options.pick(600, 100, 60), 960 + i)
         outcome.rate(
             name,
             measured,
@@ -136,7 +136,7 @@ def run(options: Options, estimator: Any = None) -> Outcome:
         options.pick(COLUMNS, COLUMNS, COLUMNS[:2]),
         options.pick(SIZES, SIZES, SIZES[:3]),
     )
-    whole = study("whole", cells, options.pick(240, 45, 45), 962)
+    whole = study("whole", cells, options.pick(400, 45, 45), 962)
     fit = fit_formula(whole, TERMS, accuracy=2 * ACCURACY, confidence_level=LEVEL)
     outcome.formula(name, fit, "all cells")
     strict = fit_formula(whole, TERMS, confidence_level=LEVEL)
