@@ -19,7 +19,7 @@ from sklearn.base import clone
 
 from dpstats.data.parameters import check_integer, check_jobs
 from dpstats.errors import DPStatsError, InvalidParameter, refuse, show
-from dpstats.parallel import cut
+from dpstats.parallel import cut, one_blas_thread
 from dpstats.release.estimator import PrivateEstimator
 from dpstats.simulation.samplers import NEEDS_TRUTH, Loss, named_losses
 from dpstats.simulation.store import Finished, Row, Store, Took, describe, versions
@@ -211,14 +211,23 @@ class Work:
 
 
 def run_block(work: Work, cell: int, parameters: Parameters, replications: list[int]) -> Finished:
-    """Run replications of one cell."""
-    start = Took.now()
-    rows: list[Row] = []
+    """Run replications of one cell.
+
+    BLAS has one thread, as it has in a process of several: its threads wait for each other longer than they help.
+    """
+    with one_blas_thread():
+        start = Took.now()
+        rows = _run_rows(work, cell, parameters, replications)
+        return rows, start.since(), versions()
+
+
+def _run_rows(work: Work, cell: int, parameters: Parameters, replications: list[int]) -> list[Row]:
+    """Return the rows of replications of one cell."""
     try:
         run = _Replication(work, parameters)
     except Exception as error:
-        rows = [(cell, r, None, _reason(error)) for r in replications]
-        return rows, start.since(), versions()
+        return [(cell, r, None, _reason(error)) for r in replications]
+    rows: list[Row] = []
     stream = cell % work.streams
     for r in replications:
         # The r-th child that SeedSequence.spawn would give the cell's seed, without making those before it.
@@ -227,7 +236,7 @@ def run_block(work: Work, cell: int, parameters: Parameters, replications: list[
             rows.append((cell, r, run(rng), None))
         except Exception as error:
             rows.append((cell, r, None, _reason(error)))
-    return rows, start.since(), versions()
+    return rows
 
 
 class _Replication:
