@@ -116,7 +116,7 @@ def run(options: Options) -> Outcome:
             THEOREM,
             measured(f"limit-{parameter}", [{**CENTER, parameter: value} for value in values]),
             parameter,
-            regime="a_c^2 at the limit, {n:.0e} rows, {d:.0e} columns, epsilon = {epsilon:g}".format(**CENTER),
+            regime="a_c^2 near the limit, {n:.0e} rows, {d:.0e} columns, epsilon = {epsilon:g}".format(**CENTER),
             theory=theory,
             prediction=stated_square,
             tolerance=tolerance,
