@@ -320,15 +320,11 @@ class Took(NamedTuple):
     clock: float
     processor: float
 
-    @classmethod
-    def now(cls) -> Took:
-        """Read both."""
-        return cls(time.perf_counter(), time.process_time())
 
-    def since(self) -> Took:
-        """Return what both have advanced by."""
-        clock, processor = self.now()
-        return Took(clock - self.clock, processor - self.processor)
+def read_clocks(start: Took | None = None) -> Took:
+    """Return the seconds of both clocks since a start."""
+    now = Took(time.perf_counter(), time.process_time())
+    return now if start is None else Took(now.clock - start.clock, now.processor - start.processor)
 
 
 Finished = tuple[list[Row], Took, Versions]

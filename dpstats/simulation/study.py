@@ -22,7 +22,7 @@ from dpstats.errors import DPStatsError, InvalidParameter, refuse, show
 from dpstats.parallel import cut, one_blas_thread
 from dpstats.release.estimator import PrivateEstimator
 from dpstats.simulation.samplers import NEEDS_TRUTH, Loss, named_losses
-from dpstats.simulation.store import Finished, Row, Store, Took, describe, versions
+from dpstats.simulation.store import Finished, Row, Store, describe, read_clocks, versions
 from dpstats.simulation.table import Parameters, StudyResults, collect
 
 
@@ -216,9 +216,9 @@ def run_block(work: Work, cell: int, parameters: Parameters, replications: list[
     BLAS has one thread, as it has in a process of several: its threads wait for each other longer than they help.
     """
     with one_blas_thread():
-        start = Took.now()
+        start = read_clocks()
         rows = _run_rows(work, cell, parameters, replications)
-        return rows, start.since(), versions()
+        return rows, read_clocks(start), versions()
 
 
 def _run_rows(work: Work, cell: int, parameters: Parameters, replications: list[int]) -> list[Row]:
