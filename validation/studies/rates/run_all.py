@@ -141,7 +141,7 @@ def as_markdown(sections: Mapping[str, str], scale: str = "full") -> str:
     head = [
         "# Rates of the theory, reproduced",
         f"Runs of {', '.join(sorted(dates))}. Each section names the command that makes it anew, and `{command}` makes "
-        f"all of them, in {total:.0f} minutes of one processor, half as long on two.{clock} Noise is simulated.",
+        f"all of them, in {total:.1f} minutes of one processor, half as long on two.{clock} Noise is simulated.",
         table,
         LEAD,
     ]
