@@ -18,7 +18,7 @@ from functools import cache, cached_property, partial
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 import numpy as np
 from sklearn.base import BaseEstimator
@@ -313,7 +313,21 @@ def _digest(value: bytes) -> str:
 Row = tuple[int, int, tuple[float, ...] | None, str | None]
 """Cell, replication, the losses; or no losses and the reason why there are none."""
 
-Finished = tuple[list[Row], float, Versions]
+
+class Took(NamedTuple):
+    """The seconds of a block: by the clock, and of the processor, which other work on the machine does not lengthen."""
+
+    clock: float
+    processor: float
+
+
+def read_clocks(start: Took | None = None) -> Took:
+    """Return the seconds of both clocks since a start."""
+    now = Took(time.perf_counter(), time.process_time())
+    return now if start is None else Took(now.clock - start.clock, now.processor - start.processor)
+
+
+Finished = tuple[list[Row], Took, Versions]
 """A block of rows of one cell, the seconds that they took, and what its process computed with."""
 
 _FORMAT = 2
@@ -448,7 +462,7 @@ class Store:
                 "WHERE results.error IS NOT NULL"
             )
         with self._explained("written"), self._connection:
-            for rows, seconds, used in blocks:
+            for rows, took, used in blocks:
                 identity = self._identity(used)
                 records = [
                     (cell, replication, *(blanks if values is None else values), error, identity)
@@ -456,7 +470,7 @@ class Store:
                 ]
                 self._connection.executemany(insert, records)
                 self._connection.execute(
-                    "INSERT INTO work VALUES (?, ?, ?, ?)", (time.time(), records[0][0], len(records), seconds)
+                    "INSERT INTO work VALUES (?, ?, ?, ?)", (time.time(), records[0][0], len(records), took.processor)
                 )
 
     def _identity(self, used: Versions) -> int:
@@ -495,7 +509,7 @@ class Store:
         return [json.loads(row[0]) for row in found]
 
     def seconds(self) -> float:
-        """Return the time that all rows took, over all processes."""
+        """Return the processor time that all rows took, over all processes."""
         return float(self._query("SELECT coalesce(sum(seconds), 0) FROM work")[0][0])
 
     def _query(self, statement: str, values: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:

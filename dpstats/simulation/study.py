@@ -19,10 +19,10 @@ from sklearn.base import clone
 
 from dpstats.data.parameters import check_integer, check_jobs
 from dpstats.errors import DPStatsError, InvalidParameter, refuse, show
-from dpstats.parallel import cut
+from dpstats.parallel import cut, one_blas_thread
 from dpstats.release.estimator import PrivateEstimator
 from dpstats.simulation.samplers import NEEDS_TRUTH, Loss, named_losses
-from dpstats.simulation.store import Finished, Row, Store, describe, versions
+from dpstats.simulation.store import Finished, Row, Store, describe, read_clocks, versions
 from dpstats.simulation.table import Parameters, StudyResults, collect
 
 
@@ -211,14 +211,23 @@ class Work:
 
 
 def run_block(work: Work, cell: int, parameters: Parameters, replications: list[int]) -> Finished:
-    """Run replications of one cell."""
-    start = time.perf_counter()
-    rows: list[Row] = []
+    """Run replications of one cell.
+
+    BLAS has one thread, as it has in a process of several: its threads wait for each other longer than they help.
+    """
+    with one_blas_thread():
+        start = read_clocks()
+        rows = _run_rows(work, cell, parameters, replications)
+        return rows, read_clocks(start), versions()
+
+
+def _run_rows(work: Work, cell: int, parameters: Parameters, replications: list[int]) -> list[Row]:
+    """Return the rows of replications of one cell."""
     try:
         run = _Replication(work, parameters)
     except Exception as error:
-        rows = [(cell, r, None, _reason(error)) for r in replications]
-        return rows, time.perf_counter() - start, versions()
+        return [(cell, r, None, _reason(error)) for r in replications]
+    rows: list[Row] = []
     stream = cell % work.streams
     for r in replications:
         # The r-th child that SeedSequence.spawn would give the cell's seed, without making those before it.
@@ -227,7 +236,7 @@ def run_block(work: Work, cell: int, parameters: Parameters, replications: list[
             rows.append((cell, r, run(rng), None))
         except Exception as error:
             rows.append((cell, r, None, _reason(error)))
-    return rows, time.perf_counter() - start, versions()
+    return rows
 
 
 class _Replication:
@@ -498,7 +507,7 @@ class Study:
         total = 0.0
         for start in range(0, len(self.cells), len(self._grid)):
             run_block(*self._block(start + int(order[0])), [0])  # without the time of imports
-            took = [run_block(*self._block(start + int(cell)), [0])[1] for cell in chosen]
+            took = [run_block(*self._block(start + int(cell)), [0])[1].clock for cell in chosen]
             logs = np.interp(sizes, sizes[chosen], np.log(np.maximum(took, 1e-9)))
             total += self.replications * float(np.exp(logs).sum())
         return StudyCost(total, len(self.cells), self.replications, int(Parallel(n_jobs).n_jobs))
@@ -582,7 +591,7 @@ class Study:
                 with closing(self._each(stage(), n_jobs)) as finished:
                     for rows, took, used in finished:
                         waiting.append((rows, took, used))
-                        seconds.setdefault(rows[0][0], took)
+                        seconds.setdefault(rows[0][0], took.clock)
                         if bar is not None:
                             bar.update(len(rows))
                         # Not after every block: a transaction waits for the disk, which takes longer than a

@@ -498,7 +498,7 @@ def provenance(studies: Sequence[StudyResults]) -> dict[str, str]:
     return {
         "Date (UTC)": datetime.now(UTC).strftime("%Y-%m-%d %H:%M"),
         "Seed": ", ".join(seeds),
-        "Time": f"{sum(study.seconds for study in studies):,.1f} seconds of processes",
+        "Time": f"{sum(study.seconds for study in studies):,.1f} seconds of processors",
         "Python": f"{stated.pop('Python', platform.python_version())}, {platform.system()} {platform.machine()}",
         **stated,
     }

@@ -72,7 +72,7 @@ class StudyResults(Printed):
     facts : mapping of str to str
         Sampler, estimator, seed, replications: what a report prints.
     seconds : float
-        Time that the replications took, added over processes.
+        Processor time of the replications, added over processes. Threads of one process are each counted as all of it.
     versions : tuple of mapping of str to str
         Versions with which the rows were computed, by package: more than one if other versions resumed a
         file.

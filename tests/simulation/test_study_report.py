@@ -36,7 +36,7 @@ def test_a_report_holds_all_that_a_reader_needs(results) -> None:
         "77",
         "numpy",
         "dpstats",
-        "seconds of processes",
+        "seconds of processors",
         "No replication failed",
         "data:image/png;base64",
         "rate of n",

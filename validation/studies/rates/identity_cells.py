@@ -12,12 +12,17 @@ from typing import Any
 
 import numpy as np
 from outcomes import Options
-from reduced_distances import inner_products, l1_extension, row_distance, row_distance_limit, spatial_sign
+from reduced_distances import filtering, inner_products, l1_extension, row_distance, row_distance_limit, spatial_sign
 
 from dpstats.simulation import Adapter, Study, StudyResults
 from dpstats.simulation.samplers import estimate_of
 
-REDUCED = {"row distance": row_distance, "l1 extension": l1_extension, "inner products": inner_products}
+REDUCED = {
+    "row distance": row_distance,
+    "l1 extension": l1_extension,
+    "inner products": inner_products,
+    "filtering": filtering,
+}
 SIGN_SIZES = (10**4, 10**6, 10**8)
 
 
@@ -41,9 +46,14 @@ def distance(X: Sizes, rng: np.random.Generator, test: str, epsilon: float, size
     return REDUCED[test](n, d, epsilon, rng, size)
 
 
+def found(fitted: Any, X: Any, truth: Any) -> float:
+    """Return what was found."""
+    return float(estimate_of(fitted))
+
+
 def squared(fitted: Any, X: Any, truth: Any) -> float:
     """Return the squared distance."""
-    return float(estimate_of(fitted)) ** 2
+    return found(fitted, X, truth) ** 2
 
 
 def powers(first: int, last: int, step: int) -> list[int]:

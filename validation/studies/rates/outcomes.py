@@ -5,20 +5,19 @@ from __future__ import annotations
 import argparse
 import math
 import sys
-import time
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from scipy.stats import norm
 
-from dpstats.simulation import FormulaComparison, FormulaFit, RateFit, Study, StudyResults, compare
+from dpstats.simulation import FormulaComparison, FormulaFit, RateFit, Study, StudyResults, compare, fit_formula
 from dpstats.simulation.cell_fits import POWER
 from dpstats.simulation.comparison import CheckedCell
 from dpstats.simulation.rate_fit import fit_rate
-from dpstats.simulation.table import REPRODUCED, UNDECIDED, interval_words
+from dpstats.simulation.table import FINITE_SIZE, NOT_REPRODUCED, REPRODUCED, UNDECIDED, Term, interval_words, judge
 
 ROWS = 100
 """At most this many verdicts are given in one run: intervals are at 1 - .05/ROWS each, so at 95% together."""
@@ -83,7 +82,7 @@ HEADER = ["theorem", "quantity", "theory", "predicted here", "estimate", "interv
 
 @dataclass
 class Outcome:
-    """What one script found."""
+    """What one script found, and the seconds of one processor that it took."""
 
     title: str
     studies: list[StudyResults] = field(default_factory=list)
@@ -91,6 +90,7 @@ class Outcome:
     findings: list[Any] = field(default_factory=list)
     pictures: dict[str, Any] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
+    seconds: float = 0.0
 
     def rate(self, theorem: str, results: StudyResults, parameter: str, *, regime: str = "", **options: Any) -> RateFit:
         """Fit an exponent and add its line; ``regime`` says it in better words than the fit can."""
@@ -111,6 +111,58 @@ class Outcome:
             )
         )
         return fit
+
+    def beyond(
+        self,
+        theorem: str,
+        results: StudyResults,
+        parameter: str,
+        terms: Mapping[str, Term],
+        *,
+        theory: float,
+        regime: str,
+        tolerance: float,
+        **options: Any,
+    ) -> None:
+        """Add the line of an exponent where risks bend, as a formula of one term says that they do.
+
+        What bends is no error then: the formula times a power is fitted, and the exponent is that of the line through
+        what the formula says of these cells plus this power's. A formula that does not fit decides nothing.
+        """
+        ((name, _),) = terms.items()
+        fit = fit_formula(
+            results,
+            terms,
+            free={name: parameter},
+            exponents={name: 0.0},
+            tolerance=tolerance,
+            confidence_level=LEVEL,
+            **options,
+        )
+        self.findings.append(fit)
+        (power,) = fit.exponents
+        line = fit_rate(results, parameter, prediction=terms[name], confidence_level=LEVEL, **options)
+        assert line.prediction is not None
+        interval = replace(
+            power.interval, low=line.prediction + power.interval.low, high=line.prediction + power.interval.high
+        )
+        of_theory = judge(interval, theory, tolerance)
+        verdict = {REPRODUCED: FINITE_SIZE, NOT_REPRODUCED: of_theory}.get(power.verdict, UNDECIDED)
+        if of_theory != NOT_REPRODUCED and verdict == FINITE_SIZE:
+            verdict = of_theory
+        self.lines.append(
+            Line(
+                theorem=theorem,
+                quantity=f"exponent of {parameter}",
+                theory=f"{theory:g} ± {tolerance:g}",
+                predicted=f"{line.prediction:.3f}",
+                estimate=f"{line.prediction + power.estimate:.3f}",
+                interval=interval_words(interval),
+                regime=f"{regime}; {cells_in_words(fit)}, largest deviation from {name} {100 * fit.deviation:.1f}%",
+                verdict=verdict if fit.fits else UNDECIDED,
+                finds=f"{power.detectable:.2g}",
+            )
+        )
 
     def formula(self, theorem: str, fit: FormulaFit, regime: str) -> None:
         """Add a line for every free exponent of a formula, and for every constant."""
@@ -232,8 +284,6 @@ def main(run: Callable[[Options], Outcome], description: str | None) -> None:
     parser.add_argument("--jobs", type=int, default=2)
     parser.add_argument("--folder", type=Path, help="where the studies' files go, to be resumed (default: memory)")
     options = parser.parse_args()
-    start = time.perf_counter()
     outcome = run(Options(options.scale, options.folder, options.jobs, progress=sys.stderr.isatty()))
     print(f"# {outcome.title}\n\n{markdown_table(outcome.lines)}\n")
     print("\n".join(outcome.notes))
-    print(f"{time.perf_counter() - start:.0f} seconds")

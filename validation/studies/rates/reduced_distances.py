@@ -10,6 +10,7 @@ so that few of them suffice. What a statistic depends on is drawn, instead of ro
   limit of a_c^2/sqrt(d).
 * spatial sign, n >= 10,000: the norm of the sum has a normal and a chi-square part. Quadrature, no Monte Carlo error.
 * l1 extension: the d sums of clipped coordinates are normal.
+* filtering: sums of the coordinates are normal. No row is filtered, which fits of the test itself confirm.
 * inner products: the exact solver of algorithms 9.3.1 and 9.3.2, with the corrected constant, at sizes it can do.
 """
 
@@ -28,6 +29,7 @@ from scipy.stats import chi2, ncx2, norm
 
 from dpstats.errors import DPStatsError
 from dpstats.identity.by_extension import exact_inner_product_extension, expected_saving, inner_product_constant, shrunk
+from dpstats.identity.by_filtering import filtering_constants
 from dpstats.identity.by_spatial_sign import projected_moments
 from dpstats.identity.row_distance_statistic import approximate_null_f0, normal_clipped_square
 
@@ -48,7 +50,13 @@ def laplace_tail(x: Floats) -> Floats:
     return np.where(x > 0, tail, 1 - tail)
 
 
-def crossing(statistic: Callable[[float], Floats], scale: float, guess: float, weights: Floats | None = None) -> float:
+def crossing(
+    statistic: Callable[[float], Floats],
+    scale: float,
+    guess: float,
+    weights: Floats | None = None,
+    earlier: Callable[[float], Floats] | None = None,
+) -> float:
     """Return the distance at which the released statistic has power 2/3.
 
     Parameters
@@ -61,18 +69,21 @@ def crossing(statistic: Callable[[float], Floats], scale: float, guess: float, w
         A distance to begin with.
     weights : array, optional
         Of the datasets; equal by default.
+    earlier : callable, optional
+        Distance -> the probabilities that the test rejects each dataset before it releases the statistic.
     """
     mean = np.mean if weights is None else (lambda values: np.sum(weights * values))
-    null = statistic(0.0)
+    null, sooner = statistic(0.0), earlier or np.zeros_like
+
+    def rejected(t: float, values: Floats, distance: float) -> float:
+        return float(mean(1 - (1 - sooner(distance)) * (1 - laplace_tail((t - values) / scale))))
+
     threshold = brentq(
-        lambda t: mean(laplace_tail((t - null) / scale)) - LEVEL,
-        null.min() - 40 * scale,
-        null.max() + 40 * scale,
-        xtol=1e-7 * scale,
+        lambda t: rejected(t, null, 0.0) - LEVEL, null.min() - 40 * scale, null.max() + 40 * scale, xtol=1e-7 * scale
     )
 
     def gap(distance: float) -> float:
-        return float(mean(laplace_tail((threshold - statistic(distance)) / scale))) - TARGET
+        return rejected(threshold, statistic(distance), distance) - TARGET
 
     low, high = 0.8 * guess, 1.2 * guess
     for _ in range(40):
@@ -137,7 +148,7 @@ def row_distance(n: int, d: int, epsilon: float, rng: np.random.Generator, size:
 _X, _W = np.polynomial.legendre.leggauss(200)
 
 
-def _clipped_moments(mean: float, clip: float) -> tuple[float, float]:
+def clipped_moments(mean: float, clip: float) -> tuple[float, float]:
     """Return the mean and the variance of N(mean, 1) clipped to [-clip, clip]."""
     above, below = norm.sf(clip - mean), norm.cdf(-clip - mean)
     density = norm.pdf(clip * _X - mean) * _W * clip
@@ -149,10 +160,10 @@ def row_distance_limit(n: int, epsilon: float, rng: np.random.Generator, size: i
     """Return the limit of a_c/d^(1/4) of `RowDistanceTest(clip=1)` for many columns, from ``size`` datasets."""
     each, common = rng.standard_normal((size, n)), rng.standard_normal(size)
     a0 = 1.4 * math.sqrt(n)
-    tau = approximate_null_f0(n, a0, _clipped_moments(0.0, 1.0)[1])
+    tau = approximate_null_f0(n, a0, clipped_moments(0.0, 1.0)[1])
 
     def statistic(distance: float) -> Floats:
-        mean, variance = _clipped_moments(distance**2, 1.0)
+        mean, variance = clipped_moments(distance**2, 1.0)
         # Row sums share the products of pairs: their covariance is the variance of one product.
         sums = (n - 1) * mean + math.sqrt((n - 2) * variance) * each + math.sqrt(variance) * common[:, None]
         return np.array([_row_distance(row, 4.0, a0, tau) for row in sums], float)
@@ -186,10 +197,10 @@ def l1_extension(n: int, d: int, epsilon: float, rng: np.random.Generator, size:
     """Return a_c of `LipschitzExtensionTest(constraint="l1")` from the normal limit of its sums."""
     clip, factor = 1.0, 0.8
     noise = rng.standard_normal((size, d))
-    price = factor * d * expected_saving(n * _clipped_moments(0.0, clip)[1], 2 * clip)
+    price = factor * d * expected_saving(n * clipped_moments(0.0, clip)[1], 2 * clip)
 
     def statistic(distance: float) -> Floats:
-        mean, variance = _clipped_moments(distance / math.sqrt(d), clip)
+        mean, variance = clipped_moments(distance / math.sqrt(d), clip)
         sums = np.abs(n * mean + math.sqrt(n * variance) * noise)
         low, high = np.zeros(size), np.ceil(sums.max(axis=1) / (2 * clip)) + 1
         while np.any(low < high):
@@ -202,6 +213,39 @@ def l1_extension(n: int, d: int, epsilon: float, rng: np.random.Generator, size:
     q = math.sqrt(n) * epsilon
     guess = math.sqrt(math.sqrt(d) / n * 2.93 + d / n * (4.5 / q + 72 / q**2))
     return crossing(statistic, price / epsilon, guess)
+
+
+MANY_COLUMNS = 4096
+"""Above it the largest of the coordinates and the sum of their squares count as independent."""
+
+
+def filtering(n: int, d: int, epsilon: float, rng: np.random.Generator, size: int) -> float:
+    """Return a_c of `FilteringTest` if it filters no row, from ``size`` datasets."""
+    c = filtering_constants(n, d, epsilon, 1e-6)
+    if d <= MANY_COLUMNS:
+        noise = rng.standard_normal((size, d))
+        total, squares = noise.sum(axis=1), (noise**2).sum(axis=1)
+        highest, lowest = noise.max(axis=1), noise.min(axis=1)
+    else:
+        along = rng.standard_normal(size)
+        total, squares = math.sqrt(d) * along, along**2 + rng.chisquare(d - 1, size)
+        highest, lowest = (sign * norm.isf(-np.expm1(np.log(rng.random(size)) / d)) for sign in (1, -1))
+
+    def moments(distance: float) -> tuple[float, float]:
+        p = math.erf(distance / math.sqrt(2 * d))
+        return n * p, n * (1 - p * p)
+
+    def statistic(distance: float) -> Floats:
+        mean, variance = moments(distance)
+        return np.asarray(d * mean**2 + 2 * mean * math.sqrt(variance) * total + variance * squares - n * d)
+
+    def earlier(distance: float) -> Floats:
+        mean, variance = moments(distance)
+        largest = np.maximum(mean + math.sqrt(variance) * highest, -mean - math.sqrt(variance) * lowest)
+        return laplace_tail((c.largest_threshold - largest) / c.largest_scale)
+
+    guess = math.sqrt(math.sqrt(d) / n * 2.93 + 2 * c.statistic_scale / n**2)
+    return crossing(statistic, c.statistic_scale, min(guess, math.sqrt(d)), earlier=earlier)
 
 
 def inner_products(n: int, d: int, epsilon: float, rng: np.random.Generator, size: int) -> float:
