@@ -493,7 +493,7 @@ class SurvivalEstimator(PrivateEstimator[Plan], ABC):
             raise refuse("groups", allowed="given with by", remedy="Declare the labels of the groups.")
         if self.unit is not None:
             columns.append(Column("units", self.unit, None, "unit", distinct_units))
-        return Schema(None if self.time is None else (self.time,), tuple(columns))
+        return Schema(None if self.time is None else (self.time,), tuple(columns), parameter="time")
 
     def _has_others(self) -> bool:
         """Return whether rows of undeclared groups are in the table, as a group that is in no result."""
