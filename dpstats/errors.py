@@ -305,11 +305,22 @@ def refuse_name(
     by must name columns of X (['age', 'arm']), got 'Arm'. Did you mean 'arm'?
     """
     names = list(names)
+    allowed = f"name columns of {of} ({show_names(names)})"
+    return refuse(parameter, got=show(name) if got is None else got, allowed=allowed, remedy=nearest(name, names))
+
+
+def nearest(name: Any, names: Iterable[Any]) -> str:
+    """Return the remedy for a wrong name: the nearest of the public names, or nothing if none is near.
+
+    Examples
+    --------
+    >>> from dpstats.errors import nearest
+    >>> nearest("weigth", ["age", "Weight"]), nearest("pulse", ["age"])
+    ("Did you mean 'Weight'?", '')
+    """
     folded = {one.casefold(): one for one in names if isinstance(one, str)}
     near = difflib.get_close_matches(name.casefold(), folded, 1) if isinstance(name, str) else []
-    remedy = f"Did you mean {folded[near[0]]!r}?" if near else ""
-    shown = show(name) if got is None else got
-    return refuse(parameter, got=shown, allowed=f"name columns of {of} ({show_names(names)})", remedy=remedy)
+    return f"Did you mean {folded[near[0]]!r}?" if near else ""
 
 
 def _is_scalar(value: Any) -> bool:

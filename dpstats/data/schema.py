@@ -284,6 +284,13 @@ class Bins:
 # Columns and schemas
 
 
+def check_is_name(parameter: str, name: Any) -> None:
+    """Raise an error for what cannot be the name of a column, such as the column itself."""
+    if attempt(lambda: [hash(name)], TypeError) is None:
+        remedy = f"Put the entries into X as a column, and give its name: {parameter}='name'."
+        raise refuse(parameter, given=name, allowed="the name of one column of X", remedy=remedy)
+
+
 @dataclass(frozen=True)
 class Column:
     """An additional column next to the numbers, and how its entries are read.
@@ -321,13 +328,7 @@ class Column:
     def __post_init__(self) -> None:
         if self.role not in ROLES:
             raise refuse("role", given=self.role, allowed=f"one of {', '.join(ROLES)}")
-        if attempt(lambda: [hash(self.name)], TypeError) is None:
-            raise refuse(
-                self.parameter,
-                given=self.name,
-                allowed="the name of one column of X",
-                remedy=f"Put the entries into X as a column, and give its name: {self.parameter}='name'.",
-            )
+        check_is_name(self.parameter, self.name)
 
     def read(self, entries: Any, missing: str = "error", codes: MissingCodes = NO_CODES) -> Any:
         """Return the values of the entries, each read independently. For units, return codes of equal entries."""

@@ -20,7 +20,7 @@ from dpstats.data.parameters import check_integer, check_real, column_names
 from dpstats.data.rows import NO_CODES, MissingCodes, column_of, refuse_undeclared
 from dpstats.data.schema import Categories
 from dpstats.data.values import is_missing
-from dpstats.errors import InvalidParameter, refuse, refuse_data, refuse_name, show, show_names
+from dpstats.errors import InvalidParameter, nearest, refuse, refuse_data, refuse_name, show, show_names
 
 # Expressions, and intervals that contain their values
 
@@ -435,7 +435,8 @@ def open_table(data: Any) -> tuple[Sequence[str], Callable[[str], Any]]:
 
     def read(name: str) -> Any:
         if name not in names:
-            raise refuse_data("data", got=show_names(names), allowed=f"have the column {show(name)} of the formula")
+            allowed = f"have the column {show(name)} of the formula"
+            raise refuse_data("data", got=show_names(names), allowed=allowed, remedy=nearest(name, names))
         return data[name] if frame is None else frame.get_column(name).to_native()
 
     return names, read

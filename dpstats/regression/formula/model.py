@@ -606,8 +606,6 @@ def _response(terms: list[Any], declared: Declared) -> Number:
         written = " + ".join(map(str, terms))
         remedy = "Of a column of labels, take a condition: data['cured'] = data['state'] == 'cured'."
         raise refuse("formula", given=written, allowed="have one number as its response", remedy=remedy)
-    if part.column is not None and declared.names and part.column not in declared.names:
-        raise declared.refuse(part.column, "bounds")
     return part
 
 
