@@ -332,6 +332,12 @@ def test_a_missing_category_of_a_formula(rows: pd.DataFrame) -> None:
         assert LEFT_OUT in " ".join(found.summary().notes)
 
 
+def test_the_number_of_rows_is_public_if_none_is_left_out(rows: pd.DataFrame) -> None:
+    given = {"bounds": {**BOUNDS, "y": (-6, 10)}, "levels": ARMS, "random_state": 0}
+    found = PrivateLinearRegression.from_formula("y ~ x + arm", rows, unknown="error", **given)
+    assert isinstance(found.plan_, FactorsPlan) and found.nobs == len(rows)
+
+
 def test_weights_of_a_formula(rows: pd.DataFrame) -> None:
     frame = rows.assign(w=1.0)
     found = PrivateLinearRegression.from_formula(
