@@ -8,6 +8,7 @@ value, and shows only public scalars.
 
 from __future__ import annotations
 
+import difflib
 import functools
 import reprlib
 from collections import Counter
@@ -277,6 +278,49 @@ def show_names(names: Iterable[Any]) -> str:
     "['age', 'sex']"
     """
     return reprlib.repr(list(names))
+
+
+def refuse_name(
+    parameter: str, name: Any, names: Iterable[Any], *, got: str | None = None, of: str = "X"
+) -> InvalidParameter:
+    """Return the error for a name that not exactly one column has, to be raised. Its remedy is the nearest column.
+
+    Parameters
+    ----------
+    parameter : str
+        Parameter that has the name.
+    name : object
+        The received name. It is shown unless ``got`` describes it, because it may be an entry of a container.
+    names : iterable
+        Public names of the columns.
+    got : str, optional
+        A description of the name.
+    of : str
+        What has the columns.
+
+    Examples
+    --------
+    >>> from dpstats.errors import refuse_name
+    >>> print(refuse_name("by", "Arm", ["age", "arm"]))
+    by must name columns of X (['age', 'arm']), got 'Arm'. Did you mean 'arm'?
+    """
+    names = list(names)
+    allowed = f"name columns of {of} ({show_names(names)})"
+    return refuse(parameter, got=show(name) if got is None else got, allowed=allowed, remedy=nearest(name, names))
+
+
+def nearest(name: Any, names: Iterable[Any]) -> str:
+    """Return the remedy for a wrong name: the nearest of the public names, or nothing if none is near.
+
+    Examples
+    --------
+    >>> from dpstats.errors import nearest
+    >>> nearest("weigth", ["age", "Weight"]), nearest("pulse", ["age"])
+    ("Did you mean 'Weight'?", '')
+    """
+    folded = {one.casefold(): one for one in names if isinstance(one, str)}
+    near = difflib.get_close_matches(name.casefold(), folded, 1) if isinstance(name, str) else []
+    return f"Did you mean {folded[near[0]]!r}?" if near else ""
 
 
 def _is_scalar(value: Any) -> bool:

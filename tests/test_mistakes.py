@@ -12,12 +12,13 @@ import pytest
 
 from dpstats.covariance import PrivateCorrelation, PrivateCovariance
 from dpstats.errors import InvalidData, InvalidParameter, Refusal
-from dpstats.groups import GroupMeans, one_row_per_unit
+from dpstats.groups import CohortTable, GroupMeans, one_row_per_unit
 from dpstats.means import AdaptiveMean, ClippedMean
 from dpstats.privacy import PrivacyBudget
 from dpstats.quantiles import PrivateQuantile
 from dpstats.ranks import mann_whitney
 from dpstats.regression import PrivateLinearRegression
+from dpstats.sql import PrivateSQL
 from dpstats.statistic import PrivateStatistic
 from dpstats.survival import LogRankTest, PrivateSurvival
 from dpstats.tables import ContingencyTable
@@ -34,6 +35,7 @@ TRIAL = pd.DataFrame(
         "died": rng.integers(0, 2, N),
     }
 )
+ARMS = ["secret-old", "secret-new"]
 BOUNDS: dict[str, Any] = {"bounds": (20, 80)}
 FAMILIES: dict[str, Callable[[Any], Any]] = {
     "ClippedMean": lambda X: ClippedMean(**BOUNDS).fit(X),
@@ -88,6 +90,54 @@ def test_a_column_in_place_of_its_name() -> None:
         text = refusal(call, InvalidParameter)
         assert "unit must be" in text and f"got a Series of {N}" in text and "unit='name'" in text
     assert "such as 'person'" in refusal(lambda: PrivacyBudget(1.0, unit=unit), InvalidParameter)
+
+
+NEAREST: dict[str, Callable[[], Any]] = {
+    "'age'": lambda: CohortTable(groups=ARMS, by="arm", columns={"aeg": {"mean": (20, 80)}}).fit(TRIAL),
+    "'arm'": lambda: CohortTable(groups=ARMS, by="Arm", columns={"age": {"mean": (20, 80)}}).fit(TRIAL),
+    "'months'": lambda: PrivateSurvival(horizon=5.0, time="month", event="died").fit(TRIAL),
+    "'died'": lambda: ContingencyTable(levels={"dead": [0, 1]}).fit(TRIAL),
+    "'patient'": lambda: one_row_per_unit(TRIAL, "patients", {"age": "mean"}),
+    "'day'": lambda: GroupMeans(groups=ARMS, by="arm", columns=["days"], **BOUNDS).fit(TRIAL),
+    "'t.age'": lambda: PrivateSQL({"t": TRIAL}, epsilon=1.0, bounds={"t.ages": (20, 80)}),
+}
+
+
+@pytest.mark.parametrize("column", NEAREST)
+def test_a_misspelt_column_has_the_nearest_as_its_remedy(column: str) -> None:
+    if "." in column:
+        pytest.importorskip("duckdb")
+    assert f"Did you mean {column}?" in refusal(NEAREST[column], InvalidParameter)
+
+
+def test_a_formula_names_the_column_that_it_needs() -> None:
+    bounds = {"died": (0, 1), "age": (20, 80)}
+    gaps = TRIAL.assign(age=TRIAL["age"].where(TRIAL["age"] < 70), arm=TRIAL["arm"].where(TRIAL["age"] < 70))
+
+    def fit(formula: str, rows: pd.DataFrame = TRIAL, **given: Any) -> Callable[[], Any]:
+        return lambda: PrivateLinearRegression.from_formula(formula, rows, bounds=bounds, random_state=0, **given)
+
+    assert "Did you mean 'age'?" in refusal(fit("died ~ aeg"), InvalidParameter)
+    assert "Declare bounds={'months': (low, high)}" in refusal(fit("died ~ months"), InvalidParameter)
+    assert "data['age'] must be finite" in refusal(fit("died ~ age", gaps))
+    text = refusal(fit("died ~ arm", gaps, levels={"arm": ARMS}, unknown="error"))
+    assert "data['arm'] must hold declared levels only" in text and "unknown='drop'" in text
+
+
+def test_missing_entries_name_their_column() -> None:
+    gaps = TRIAL.assign(age=TRIAL["age"].where(TRIAL["age"] < 70))
+    table = CohortTable(groups=ARMS, by="arm", columns={"months": {"mean": (0, 9)}, "age": {"mean": (20, 80)}})
+    assert "NaN or infinity in column 'age'" in refusal(lambda: table.fit(gaps))
+    means = ClippedMean(bounds=(0, 80))
+    assert "NaN or infinity in column 'age'" in refusal(lambda: means.fit(gaps[["months", "age"]]))
+
+
+def test_levels_are_no_mapping() -> None:
+    for levels in ({"a": "secret-old", "b": "secret-new"}, {"secret-old", "secret-new"}):
+        table = CohortTable(groups=ARMS, by="arm", columns={"sex": {"levels": levels}})
+        assert "columns['sex'] must be a sequence of distinct values" in refusal(
+            lambda t=table: t.plan(60), InvalidParameter
+        )
 
 
 def test_factors_are_spelled_as_here() -> None:

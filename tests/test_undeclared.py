@@ -237,5 +237,5 @@ def test_new_rows_with_an_undeclared_level_have_no_prediction() -> None:
     )
     new = pd.DataFrame({"arm": ["drug", "other", None], "age": [50.0, 50.0, 50.0]})
     assert np.isnan(made.predict(new)).tolist() == [False, True, True]
-    with pytest.raises(InvalidData, match="NaN"):
+    with pytest.raises(InvalidData, match="finite"):
         made.predict(new.assign(age=np.nan))

@@ -286,7 +286,7 @@ class RegressCommand(ReleaseCommand):
         from dpstats.data.rows import NO_CODES
 
         frame = table.frame(model.columns, words, text=model.levels) if of_units is None else of_units
-        X, y = model.formula.rows(frame, NO_CODES, options.missing == "drop", options.unknown == "drop")
+        X, y = model.formula.rows(frame, NO_CODES, options.missing == "drop", options.unknown == "drop", fit=True)
         design = pd.DataFrame(X, columns=list(model.formula.names))
         for name, _ in model.further.values():
             design[name] = frame[name].to_numpy()

@@ -19,15 +19,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpstats.data.values import Instant, Words, as_int64, bool_of, key_of
-from dpstats.errors import attempt, refuse, refuse_data, show, show_names
+from dpstats.errors import attempt, refuse_data, refuse_name
 
 
 def refuse_unknown(parameter: str, wanted: Sequence[Any], names: Sequence[Any]) -> None:
     """Raise an error for names that no column has, or that several columns have."""
     for place, name in enumerate(wanted):
         if list(names).count(name) != 1:
-            got = show(name) if len(wanted) == 1 else f"another at position {place}"
-            raise refuse(parameter, got=got, allowed=f"name columns of the data frame ({show_names(names)})")
+            got = None if len(wanted) == 1 else f"another at position {place}"
+            raise refuse_name(parameter, name, names, got=got, of="the data frame")
 
 
 def select(frame: Any, names: list[Any]) -> Any:

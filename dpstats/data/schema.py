@@ -14,7 +14,7 @@ from __future__ import annotations
 import math
 import warnings
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 from decimal import Decimal
 from typing import Any, ClassVar, Protocol
@@ -36,7 +36,7 @@ from dpstats.data.values import (
     label_key,
     single_precision,
 )
-from dpstats.errors import InvalidData, attempt, refuse, refuse_data, show, show_names
+from dpstats.errors import InvalidData, attempt, refuse, refuse_data, refuse_name, show, show_names
 
 
 class Levels(Protocol):
@@ -122,11 +122,14 @@ class Categories:
 
     def __init__(self, values: Any, name: str = "categories") -> None:
         # An array without a dimension cannot be iterated over either.
-        given = None if isinstance(values, str | bytes) else attempt(lambda: iter(values), TypeError)
+        # Sets have no order, and the keys of a mapping may not be what it declares.
+        kind = "a single one" if isinstance(values, str | bytes) else None
+        kind = f"a {type(values).__name__}" if isinstance(values, Mapping | Set) else kind
+        given = None if kind else attempt(lambda: iter(values), TypeError)
         if given is None:
             raise refuse(
                 name,
-                got="a single one",
+                got=kind or "a single one",
                 allowed="a sequence of distinct values",
                 remedy="Write brackets: ['yes', 'no'] for one column, [['yes', 'no'], ['old', 'new']] for two.",
             )
@@ -281,6 +284,13 @@ class Bins:
 # Columns and schemas
 
 
+def check_is_name(parameter: str, name: Any) -> None:
+    """Raise an error for what cannot be the name of a column, such as the column itself."""
+    if attempt(lambda: [hash(name)], TypeError) is None:
+        remedy = f"Put the entries into X as a column, and give its name: {parameter}='name'."
+        raise refuse(parameter, given=name, allowed="the name of one column of X", remedy=remedy)
+
+
 @dataclass(frozen=True)
 class Column:
     """An additional column next to the numbers, and how its entries are read.
@@ -318,13 +328,7 @@ class Column:
     def __post_init__(self) -> None:
         if self.role not in ROLES:
             raise refuse("role", given=self.role, allowed=f"one of {', '.join(ROLES)}")
-        if attempt(lambda: [hash(self.name)], TypeError) is None:
-            raise refuse(
-                self.parameter,
-                given=self.name,
-                allowed="the name of one column of X",
-                remedy=f"Put the entries into X as a column, and give its name: {self.parameter}='name'.",
-            )
+        check_is_name(self.parameter, self.name)
 
     def read(self, entries: Any, missing: str = "error", codes: MissingCodes = NO_CODES) -> Any:
         """Return the values of the entries, each read independently. For units, return codes of equal entries."""
@@ -398,6 +402,8 @@ class Schema:
         Whether the number of rows is private. Then it may be 0, and no message states it.
     codes : MissingCodes
         Codes of missing entries, in all columns.
+    parameter : str, optional
+        Parameter whose names ``numbers`` are, if they were checked and messages may show them.
 
     Examples
     --------
@@ -420,6 +426,7 @@ class Schema:
     ordered: bool = False
     private_size: bool = False
     codes: MissingCodes = NO_CODES
+    parameter: str | None = None
 
     def resolve(self, names: Sequence[Any] | None) -> Schema:
         """Return the schema of rows with these columns and named numbers, or raise an error for unknown names."""
@@ -428,7 +435,7 @@ class Schema:
         if names is None:
             needed = [*roles, *(() if self.levels is not None or self.counted else self.numbers or ())]
             if needed:
-                parameter = roles.get(needed[0], "columns")
+                parameter = roles.get(needed[0], self.parameter or "columns")
                 raise refuse_data(
                     "X",
                     got="columns without names",
@@ -439,15 +446,15 @@ class Schema:
         if len(set(map(str, names))) < len(names):
             raise refuse_data("X", got=show_names(names), allowed="have a different name for every column")
         numbers = self._chosen(names, roles)
-        parameter = "columns" if self.levels is None else "levels"
-        allowed = f"name columns of X ({show_names(names)})"
+        parameter = self.parameter or ("columns" if self.levels is None else "levels")
         # A role is a single name, which is a parameter. Several names are a container, which may hold entries.
         for name, role in roles.items():
             if list(names).count(name) != 1:
-                raise refuse(role, given=name, allowed=allowed)
+                raise refuse_name(role, name, names)
         for place, name in enumerate(numbers):
             if list(names).count(name) != 1:
-                raise refuse(parameter, got=f"another at position {place}", allowed=allowed)
+                got = f"another at position {place}" if self.parameter is None else None
+                raise refuse_name(parameter, name, names, got=got)
         if len(set(numbers)) < len(numbers):
             raise refuse(parameter, allowed="name each column once")
         if twice := [name for name in numbers if name in roles]:
@@ -655,9 +662,10 @@ class Source(ABC):
                 "the target y is None"
             )
         if named is not None:
-            if self.names is not None and any(list(self.names).count(name) != 1 for name in named):
-                # The name is in a slot of the data, so it is not shown.
-                raise refuse("y", allowed=f"name columns of X ({show_names(self.names)})")
+            for name in named if self.names is not None else ():
+                if list(self.names or ()).count(name) != 1:
+                    # The name is in a slot of the data, so it is not shown.
+                    raise refuse_name("y", name, self.names or (), got="another name")
             names = iter(named)
             beside = tuple(part if part.name is not None else replace(part, name=next(names)) for part in schema.beside)
             return replace(schema, beside=beside).resolve(self.names), {}

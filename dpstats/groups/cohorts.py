@@ -18,7 +18,7 @@ from dpstats.data.opening import open_source
 from dpstats.data.parameters import check_integer, check_real
 from dpstats.data.rows import LEFT_OUT, Rows, Table, check_codes, empty_groups_note
 from dpstats.data.schema import Categories, Schema, Source
-from dpstats.errors import refuse, refuse_data
+from dpstats.errors import refuse, refuse_data, refuse_name
 from dpstats.groups.group_means import GroupMeans
 from dpstats.groups.group_points import GroupQuantilesPlan
 from dpstats.groups.group_quantiles import GroupQuantiles
@@ -30,7 +30,8 @@ from dpstats.mechanisms.unknown_bounds import wants_bounds
 from dpstats.privacy.budget import PrivacyBudget
 from dpstats.privacy.guarantee import PrivacyGuarantee
 from dpstats.privacy.plan import ReleasePlan
-from dpstats.release.estimator import PrivateEstimator, fitted, parameters, privacy_facts
+from dpstats.quantiles.grid import check_bounds
+from dpstats.release.estimator import PrivateEstimator, fitted, parameters, privacy_facts, read_rows
 from dpstats.release.session import PartSession, Released, Session, join_stages, released_part
 from dpstats.tables.contingency import ContingencyTable, TablePlan
 
@@ -288,7 +289,10 @@ class CohortTable(PrivateEstimator[CohortPlan]):
 
     def _read(self, rows: Rows, plan: CohortPlan) -> Any:
         assert isinstance(rows, CohortRows)
-        return {name: part._read(rows.parts[name], plan.parts[name]) for name, part in self._make_parts().items()}
+        return {
+            name: read_rows(part, rows.parts[name], plan.parts[name], [name])
+            for name, part in self._make_parts().items()
+        }
 
     def _release(self, private: Any, plan: CohortPlan, session: Session) -> None:
         for name, part in self._make_parts().items():
@@ -481,7 +485,15 @@ def _read_declaration(name: str, declared: Any) -> tuple[str, Mapping[str, Any]]
             allowed="one of {'levels': [...]}, {'mean': (low, high)} and {'median': (low, high)}, the last also "
             "with 'step', with declared bounds",
         )
-    return kinds[0], given
+    what, kind = f"columns[{name!r}]", kinds[0]
+    if kind == "levels":
+        if len(Categories(given[kind], what)) < 2:
+            raise refuse(what, given=1, allowed="two levels or more")
+    else:
+        check_bounds(given[kind], what)
+    if given.get("step") is not None:
+        check_real(f"the step of {what}", given["step"], above=0)
+    return kind, given
 
 
 def _is_cross_table(part: Any) -> bool:
@@ -542,7 +554,16 @@ class CohortSource(Source):
         if y is not None:
             raise refuse("y", allowed="not be given: by names the column of the arms")
         if self.names is None:
-            raise refuse_data("X", got="columns without names", allowed="a container with named columns")
+            raise refuse_data(
+                "X",
+                got="columns without names",
+                allowed="a container with named columns",
+                remedy="Make one: pandas.DataFrame(X), of an array with columns=[...].",
+            )
+        self._table._make_parts()  # refuses what cannot be a name
+        for parameter, name in (("by", self._table.by), *(("columns", name) for name in self._table.columns)):
+            if self.names.count(name) != 1:
+                raise refuse_name(parameter, name, self.names)
         self._schemas()
         return replace(schema, numbers=tuple(self._table.columns)), {}
 

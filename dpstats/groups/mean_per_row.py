@@ -109,6 +109,7 @@ def one_row_per_unit(
         raise refuse("unit", given=unit, allowed="the name of a column", remedy=remedy)
     refuse_unknown("unit", [unit], names)
     refuse_unknown("how", list(how), names)
+    _check_kinds(how)
     if unit in how:
         raise refuse("how", allowed=f"not have {show(unit)}, the unit")
     if max_rows is not None:
@@ -196,16 +197,15 @@ def _check_how(how: Any) -> None:
     if not isinstance(how, Mapping) or not how:
         got = "no column" if isinstance(how, Mapping) else type(how).__name__
         raise refuse("how", got=got, allowed=f"a mapping {{column: one of {allowed}}}")
-    for kind in how.values():
+
+
+def _check_kinds(how: Mapping[Any, Any]) -> None:
+    """Refuse a rule that is not known. Its column is one of the frame, so that its name is public."""
+    for name, kind in how.items():
         if not isinstance(kind, str) or kind not in _KINDS:
-            # Not the column: if a private mapping is given by mistake, its keys are entries.
             reason = "A function might look at more than one unit." if callable(kind) else ""
-            raise refuse(
-                "how",
-                given=kind if callable(kind) else how,
-                allowed=f"have one of {allowed} for each column",
-                remedy=reason,
-            )
+            allowed = ", ".join(map(repr, _KINDS))
+            raise refuse(f"how[{name!r}]", given=kind, allowed=f"one of {allowed}", remedy=reason)
 
 
 def _column(frame: Any, name: Any, kind: str) -> Any:

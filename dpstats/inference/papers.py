@@ -66,18 +66,26 @@ _LATEX = {
     "\N{LESS-THAN OR EQUAL TO}": r"$\leq$",
     "\N{GREATER-THAN OR EQUAL TO}": r"$\geq$",
     "\N{NOT EQUAL TO}": r"$\neq$",
-    "\N{SUPERSCRIPT TWO}": r"$^2$",
-    "\N{SUPERSCRIPT THREE}": r"$^3$",
     "\N{RIGHT SINGLE QUOTATION MARK}": "'",
     "\N{DEGREE SIGN}": r"$^\circ$",
     "\N{FIGURE SPACE}": "~",
     "\N{HORIZONTAL ELLIPSIS}": r"\dots{}",
     "\N{SQUARE ROOT}": r"$\surd$",
     "\N{MICRO SIGN}": r"$\mu$",
+    "\N{ALMOST EQUAL TO}": r"$\approx$",
+    "\N{INCREMENT}": r"$\Delta$",
+    "\N{PRIME}": "$'$",
+    "\N{LEFT RIGHT ARROW}": r"$\leftrightarrow$",
 }
 _GREEK = "alpha beta gamma delta varepsilon zeta eta theta iota kappa lambda mu nu xi omicron pi rho varsigma sigma "
 _GREEK += "tau upsilon phi chi psi omega"
 _LATEX |= {chr(0x3B1 + i): rf"$\{name}$" for i, name in enumerate(_GREEK.split()) if name != "omicron"}
+# Most capitals are letters of the Latin alphabet too, and have no command.
+_LATEX |= dict(zip("ΑΒΕΖΗΙΚΜΝΟΡΤΧο", "ABEZHIKMNOPTXo", strict=True))
+_CAPITALS = "Gamma Delta Theta Lambda Xi Pi Sigma Upsilon Phi Psi Omega"
+_LATEX |= {sign: rf"$\{name}$" for sign, name in zip("ΓΔΘΛΞΠΣΥΦΨΩ", _CAPITALS.split(), strict=True)}
+_LATEX |= {sign: f"$^{i}$" for i, sign in zip("0123456789-", "⁰¹²³⁴⁵⁶⁷⁸⁹⁻", strict=True)}
+_LATEX |= {sign: f"$_{i}$" for i, sign in enumerate("₀₁₂₃₄₅₆₇₈₉")}
 _ESCAPES = str.maketrans(_LATEX)
 
 

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from dpstats.data.rows import Rows, Table
 from dpstats.data.values import as_int64
-from dpstats.errors import InvalidData
+from dpstats.errors import InvalidData, attempt, show, show_names
 
 if TYPE_CHECKING:
     from dpstats.data.parameters import Columns
@@ -152,10 +152,31 @@ def not_finite(center: str | None = "such an entry as the center of the bounds")
     """Return the error for a NaN or infinite entry. ``center`` is the effect of ``missing="center"``."""
     # Removed rows change the public number of rows, and a fill from other rows has no known sensitivity.
     offers = "" if center is None else f", or missing='center' to count {center}"
-    return InvalidData(
-        "Input X contains NaN or infinity. Where the estimator offers it, set missing='drop' to leave out such rows"
+    error = InvalidData(
+        f"Input X contains {_NOT_FINITE}. Where the estimator offers it, set missing='drop' to leave out such rows"
         f"{offers}. Removing such rows yourself breaks the guarantee."
     )
+    error.given = _NOT_FINITE
+    return error
+
+
+_NOT_FINITE = "NaN or infinity"
+
+
+def name_columns(error: InvalidData, rows: Rows, names: list[Any] | None) -> InvalidData:
+    """Return an error of `not_finite` with the public names of the columns that have such entries, others unchanged."""
+    if error.given != _NOT_FINITE or not names:
+        return error
+    found = attempt(lambda: rows.total(_count_missing)["missing"], Exception)
+    where = [] if found is None or len(found) != len(names) else [names[j] for j in np.flatnonzero(found)]
+    if not where:
+        return error
+    column = f"column {show(where[0])}" if len(where) == 1 else f"columns {show_names(where)}"
+    return InvalidData(str(error).replace(_NOT_FINITE, f"{_NOT_FINITE} in {column}", 1))
+
+
+def _count_missing(table: Table) -> dict[str, NDArray[np.int64]]:
+    return {"missing": np.count_nonzero(~np.isfinite(table.X), axis=0).astype(np.int64)}
 
 
 # Loops that numba compiles where it is installed. They do the arithmetic of the row maps, entry by entry, so that

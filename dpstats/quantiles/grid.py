@@ -138,16 +138,16 @@ def _edges(grid: Grid) -> NDArray[np.float64]:
     return found
 
 
-def check_bounds(bounds: Any) -> tuple[float, float]:
+def check_bounds(bounds: Any, name: str = "bounds") -> tuple[float, float]:
     """Return public bounds as two floats, the lower one first."""
     allowed = "a pair (low, high) of finite numbers with low < high, known without the data"
     ends = list(bounds) if attempt(lambda: np.ndim(bounds), Exception) == 1 else []
     if len(ends) != 2:
-        raise refuse("bounds", given=bounds, allowed=allowed)
+        raise refuse(name, given=bounds, allowed=allowed)
     low, high = ends
-    low, high = check_real("bounds[0]", low, of=bounds), check_real("bounds[1]", high, of=bounds)
+    low, high = check_real(f"{name}[0]", low, of=bounds), check_real(f"{name}[1]", high, of=bounds)
     if not low < high:
-        raise refuse("bounds", given=bounds, allowed=allowed)
+        raise refuse(name, given=bounds, allowed=allowed)
     half, middle = high / 2 - low / 2, low / 2 + high / 2
     check_region(half, middle, "bounds must have a half-width", "bounds must have a middle")
     return low, high

@@ -744,6 +744,8 @@ class Regression(HasEstimates, PrivateEstimator[SomePlan], ABC):
         made._check_columns(described.names)
         made.leave_out_levels(described, unknown)
         fitted = made._fit_formula(described, data)
+        if fitted._policy() == "error" and not fitted._leaves_out_levels and getattr(fitted, "weights", None) is None:
+            fitted.__dict__.pop("_counted", None)  # no row was left out, so their number is public
         fitted.formula_ = described
         return fitted
 

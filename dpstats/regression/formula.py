@@ -190,12 +190,7 @@ def read_part(factor: Any, declared: Declared) -> Number | Spline | Factor:
                 return Number(text, source)
         case ast.Call(func=ast.Name(id="C"), args=[ast.Name(id=name), *coding], keywords=[]):
             if name not in levels:
-                raise refuse(
-                    "levels",
-                    got=f"levels of {show_names(levels)}",
-                    allowed=f"have the categories of {show(name)}",
-                    remedy=f"Declare levels={{{show(name)}: [...]}}",
-                )
+                raise declared.refuse(name, "levels")
         case ast.Call(func=ast.Name(id="C"), args=[condition, *coding], keywords=[]):
             if not _is_truth(condition, declared):
                 return Number(text, source)
@@ -388,7 +383,7 @@ class Formula:
         return tuple(all(isinstance(part, Indicator) for part in column.parts) for column in self._columns)
 
     def rows(
-        self, data: Any, codes: MissingCodes = NO_CODES, drop: bool = False, labels: bool = False
+        self, data: Any, codes: MissingCodes = NO_CODES, drop: bool = False, labels: bool = False, fit: bool = False
     ) -> tuple[NDArray[np.float64], NDArray[np.float64] | None]:
         """Return the design of a private table, and its response (None for a formula without one).
 
@@ -409,6 +404,8 @@ class Formula:
         labels : bool, default=False
             Whether rows without a declared level of a factor are left out. A missing number then raises an error,
             unless ``drop`` leaves it out too. Otherwise an undeclared level raises an error.
+        fit : bool, default=False
+            Whether missing entries of rows that are not left out raise an error.
 
         Returns
         -------
@@ -421,7 +418,7 @@ class Formula:
             If a column is missing or cannot be read, or if a row has an undeclared level of a factor. The error
             reveals that such a row exists, but not its value. To avoid it, set ``labels``.
         """
-        table = DeclaredTable(self._declared, data, codes, drop, labels)
+        table = DeclaredTable(self._declared, data, codes, drop, labels, fit)
         y = None if self._response is None else self._response.of(table).values
         return _matrix(self._columns, table), y
 
@@ -439,10 +436,16 @@ class Formula:
         return find_cells(self._columns, self._declared, most)
 
     def split_rows(
-        self, cells: FormulaCells, data: Any, codes: MissingCodes = NO_CODES, drop: bool = False, labels: bool = False
+        self,
+        cells: FormulaCells,
+        data: Any,
+        codes: MissingCodes = NO_CODES,
+        drop: bool = False,
+        labels: bool = False,
+        fit: bool = False,
     ) -> tuple[NDArray[np.float64], NDArray[np.float64] | None, NDArray[np.int64]]:
         """Return the columns of numbers of a private table, its response, and the code of the cell of each row."""
-        table = DeclaredTable(self._declared, data, codes, drop, labels)
+        table = DeclaredTable(self._declared, data, codes, drop, labels, fit)
         y = None if self._response is None else self._response.of(table).values
         numbers = [column for column, factor in zip(self._columns, cells.is_factor, strict=True) if not factor]
         return _matrix(numbers, table), y, cells.codes(table)
@@ -566,10 +569,19 @@ def _bounds(column: Column | Number, single: str | None, declared: Declared, emp
     return span.low, span.high
 
 
+_REMEDIES = {
+    "as.factor(": "Write C(x) for as.factor(x).",
+    "`.` operator": "Name each column: 'y ~ x + z'.",
+    "String literals": "Write names of columns without quotes, or as Q('a name').",
+}
+"""What to write in place of a part of the formula, or of what its parser says of it."""
+
+
 def _terms(formula: Any) -> tuple[list[Any] | None, list[Any]]:
     """Return formulaic's terms of the left side (None without one), and of the right side ordered by degree."""
     if not isinstance(formula, str):
-        raise refuse("formula", given=formula, allowed="a str")
+        remedy = "" if isinstance(formula, str) else "The formula comes first: from_formula(formula, data)."
+        raise refuse("formula", given=formula, allowed="a str", remedy=remedy)
     try:
         from formulaic.parser import DefaultFormulaParser
     except ImportError:
@@ -579,12 +591,12 @@ def _terms(formula: Any) -> tuple[list[Any] | None, list[Any]]:
     try:
         sides = DefaultFormulaParser().get_terms(formula)
     except Exception as error:
-        reason = str(error).split("\n")[0].split(". ")[0]
+        reason = str(error).split("\n")[0].split(". ")[0].rstrip(".")
     if sides is None:
         # The reason quotes the formula, which is not shown if it is long: nor as the context of the error.
         shown = show(formula)
         why = f": {reason}" if shown[0] in "'\"" else ""
-        remedy = "Write C(x) for as.factor(x)." if "as.factor(" in formula else ""
+        remedy = next((words for sign, words in _REMEDIES.items() if sign in reason or sign in formula), "")
         raise refuse("formula", got=f"{shown}{why}", allowed="like 'y ~ x + C(plan)'", remedy=remedy)
     left = getattr(sides, "lhs", None)
     right = sides.root if left is None else sides.rhs
@@ -599,7 +611,8 @@ def _response(terms: list[Any], declared: Declared) -> Number:
     part = read_response(factors[0], declared) if one else None
     if part is None:
         written = " + ".join(map(str, terms))
-        raise refuse("formula", given=written, allowed="have one number as its response")
+        remedy = "Of a column of labels, take a condition: data['cured'] = data['state'] == 'cured'."
+        raise refuse("formula", given=written, allowed="have one number as its response", remedy=remedy)
     return part
 
 
@@ -650,18 +663,11 @@ class FormulaRows(Source):
     def read(self, schema: Schema, given: Mapping[str, Any] | None = None) -> Rows:
         _, named = open_table(self._data)
         beside: dict[str, Any] = {}
-        how = schema.codes, schema.missing == "drop", self._labels
+        how = schema.codes, schema.missing == "drop", self._labels, True
         if self._cells is None:
             X, response = self._formula.rows(self._data, *how)
         else:
             X, response, groups = self._formula.split_rows(self._cells, self._data, *how)
-            if not any(how[1:]) and (groups < 0).any():
-                raise refuse_data(
-                    "data",
-                    got="at least one missing category",
-                    allowed="have a level of every factor in each row",
-                    remedy="Declare None as a level, or set unknown='drop'.",
-                )
             beside = {"groups": groups}
         beside |= {
             part.role: part.read(response if part.name is None else named(part.name), schema.missing, schema.codes)

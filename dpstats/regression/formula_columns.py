@@ -20,8 +20,7 @@ from dpstats.data.parameters import check_integer, check_real, column_names
 from dpstats.data.rows import NO_CODES, MissingCodes, column_of, refuse_undeclared
 from dpstats.data.schema import Categories
 from dpstats.data.values import is_missing
-from dpstats.errors import InvalidParameter, refuse, refuse_data, show, show_names
-from dpstats.lattice.rounding import not_finite
+from dpstats.errors import InvalidParameter, nearest, refuse, refuse_data, refuse_name, show, show_names
 from dpstats.mechanisms.unknown_bounds import is_unknown
 
 # Expressions, and intervals that contain their values
@@ -253,12 +252,25 @@ class Declared:
 
     ``shares`` has the smallest fraction of the rows that is declared for a level, for factors with such fractions.
     ``requests`` has the columns whose bounds a fit chooses from the rows. Here they are infinite.
+    ``names`` has the columns of the data, if there are data.
     """
 
     bounds: Mapping[str, tuple[float, float]]
     levels: Mapping[str, Categories]
     shares: Mapping[str, float] = field(default_factory=dict)
     requests: Mapping[str, Any] = field(default_factory=dict)
+    names: Sequence[str] = ()
+
+    def refuse(self, name: str, parameter: str) -> InvalidParameter:
+        """Return the error for a column of the formula that the data have not, or that has no bounds or levels."""
+        if self.names and name not in self.names:
+            return refuse_name("formula", name, self.names, of="data")
+        declared, remedy = [key for key in self.levels if not is_truth(self, key)], f"levels={{{show(name)}: [...]}}"
+        got, allowed = f"levels of {show_names(declared)}", f"have the categories of {show(name)}"
+        if parameter == "bounds":
+            got, allowed = f"bounds of {show_names(self.bounds)} and {got}", f"have the (low, high) of {show(name)}"
+            remedy = f"bounds={{{show(name)}: (low, high)}}, or if it has labels {remedy}"
+        return refuse(parameter, got=got, allowed=allowed, remedy=f"Declare {remedy}.")
 
 
 def is_truth(declared: Declared, name: str) -> bool:
@@ -295,29 +307,22 @@ def check_declared(bounds: Any, levels: Any, data: Any = None) -> Declared:
     for place, (key, values) in enumerate(levels.items()):
         # A key is not shown before its entry is checked.
         entry = f"the entry of levels at position {place}"
-        known[key] = Categories(values, entry)
+        known[key] = Categories(list(values) if isinstance(values, Mapping) else values, entry)
         if len(known[key]) < 2:
-            raise refuse(entry, given=values, allowed="at least two values")
+            raise refuse(f"levels[{key!r}]", given=len(known[key]), allowed="two levels or more")
         if isinstance(values, Mapping):
             shares[key] = _check_shares(entry, values)
-    boolean = {name: Categories((False, True)) for name in _boolean_columns(data)}
-    return Declared(pairs, boolean | known, shares, requests)
+    names, read = ([], None) if data is None else open_table(data)
+    boolean = {name: Categories((False, True)) for name in names if read is not None and _is_boolean(read(name))}
+    return Declared(pairs, boolean | known, shares, requests, tuple(names))
 
 
-def _boolean_columns(data: Any) -> list[str]:
-    """Return the columns of a boolean type. The types of columns are public, their entries are not read."""
+def _is_boolean(column: Any) -> bool:
+    """Return whether a column has a boolean type. The types of columns are public, their entries are not read."""
     import narwhals as nw
 
-    if data is None:
-        return []
-    names, read = open_table(data)
-    columns = [read(name) for name in names]
-    types = [getattr(series_of(column), "dtype", getattr(column, "dtype", None)) for column in columns]
-    return [
-        name
-        for name, kind in zip(names, types, strict=True)
-        if kind == nw.Boolean or (isinstance(kind, np.dtype) and kind == np.bool_)
-    ]
+    kind = getattr(series_of(column), "dtype", getattr(column, "dtype", None))
+    return bool(kind == nw.Boolean or (isinstance(kind, np.dtype) and kind == np.bool_))
 
 
 def _check_pair(name: str, pair: Any, bounds: Mapping[Any, Any]) -> tuple[float, float]:
@@ -344,7 +349,7 @@ class DeclaredTable:
 
     A missing number is NaN. ``drop`` leaves such rows out, and rows with an undeclared truth value. ``labels`` leaves
     rows out that have an undeclared level, or none: their entry is NaN. Without it an undeclared level raises an error.
-    With one of both, rows that the other would leave out raise an error.
+    Rows of a ``fit`` that neither leaves out raise an error.
 
     Raises
     ------
@@ -353,10 +358,16 @@ class DeclaredTable:
     """
 
     def __init__(
-        self, declared: Declared, data: Any, codes: MissingCodes = NO_CODES, drop: bool = False, labels: bool = False
+        self,
+        declared: Declared,
+        data: Any,
+        codes: MissingCodes = NO_CODES,
+        drop: bool = False,
+        labels: bool = False,
+        fit: bool = False,
     ) -> None:
         self._declared, self._read, self._missing = declared, open_table(data)[1], codes
-        self._drop, self._labels = drop, labels
+        self._drop, self._labels, self._whole = drop, labels, fit or drop or labels
         self._length: int | None = None
         self.number = functools.cache(self._number)
         self.codes = functools.cache(self._codes)
@@ -372,15 +383,13 @@ class DeclaredTable:
             codes = self.codes(name)
             return Span(0.0, 1.0, codes if self._declared.levels[name].values[1] else 1.0 - codes, truth=True)
         if name not in bounds:
-            raise refuse(
-                "bounds",
-                got=f"bounds of {show_names(bounds)} and levels of {show_names(self._declared.levels)}",
-                allowed=f"have the (low, high) of {show(name)} (or levels its categories, if it is a factor)",
-            )
+            raise self._declared.refuse(name, "bounds")
         values = column_of(f"data[{name!r}]", self._read(name), self._missing)
         self._check_length(name, len(values))
-        if self._labels and not self._drop and not np.isfinite(values).all():
-            raise not_finite(center=None)
+        if self._whole and not self._drop and not np.isfinite(values).all():
+            remedy = "Set missing='drop' to leave out such rows. Removing them yourself breaks the guarantee."
+            got = "at least one missing or infinite entry"
+            raise refuse_data(f"data[{name!r}]", got=got, allowed="finite", remedy=remedy)
         return Span(*bounds[name], np.where(np.isfinite(values), values, np.nan))
 
     def _codes(self, name: str) -> NDArray[np.float64]:
@@ -394,13 +403,10 @@ class DeclaredTable:
         # Truth values follow the rule of numbers.
         truth = is_truth(self._declared, name)
         kept = self._drop if truth else self._labels
-        # The fit refuses missing entries, unless it leaves out rows: then they would be counted as such rows.
-        refused = ~inside if self._drop else codes < 0
+        refused = ~inside if self._whole else codes < 0
         if not kept and refused.any():
             option = "missing='drop'" if truth else "unknown='drop'"
             raise refuse_undeclared(f"data[{show(name)}]", "levels", option)
-        if truth and self._labels and not kept and not inside.all():
-            raise not_finite(center=None)
         return np.where(inside, codes, np.nan)
 
     def _check_length(self, name: str, length: int) -> None:
@@ -437,7 +443,8 @@ def open_table(data: Any) -> tuple[Sequence[str], Callable[[str], Any]]:
 
     def read(name: str) -> Any:
         if name not in names:
-            raise refuse_data("data", got=show_names(names), allowed=f"have the column {show(name)} of the formula")
+            allowed = f"have the column {show(name)} of the formula"
+            raise refuse_data("data", got=show_names(names), allowed=allowed, remedy=nearest(name, names))
         return data[name] if frame is None else frame.get_column(name).to_native()
 
     return names, read

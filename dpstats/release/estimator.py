@@ -29,6 +29,7 @@ from dpstats.data.values import quiet
 from dpstats.errors import InvalidData, InvalidParameter, is_public, refuse, refuse_data, show, state_charges
 from dpstats.inference.reports import Background, Records, Reported, told_parameters, told_value
 from dpstats.inference.results import ConfidenceInterval, Summary, about_missing, observed_rows, with_missing
+from dpstats.lattice.rounding import name_columns
 from dpstats.privacy.budget import PrivacyBudget, add_request, check_budget
 from dpstats.privacy.guarantee import PrivacyGuarantee
 from dpstats.privacy.ledger import carry
@@ -356,7 +357,7 @@ class PrivateEstimator(Reported, BaseEstimator, Generic[Plan]):
         with _renew(self):
             with quiet():
                 # An answer that was kept needs neither the rows nor noise.
-                private = None if session.is_answered() else reader._read(rows, plan)
+                private = None if session.is_answered() else read_rows(reader, rows, plan, names)
                 record_columns(self, names, schema.width(d))
                 with session:
                     if not session.is_answered():
@@ -588,6 +589,15 @@ def _asked_columns(source: Source, schema: Schema, names: list[Any] | None, y: A
 def _coded_schema(estimator: PrivateEstimator[Any]) -> Schema:
     """Return the schema with the declared codes of missing entries."""
     return replace(estimator._schema(), codes=check_codes(getattr(estimator, "missing_codes", None)))
+
+
+def read_rows(reader: PrivateEstimator[Any], rows: Rows, plan: Any, names: list[Any] | None) -> Any:
+    """Return the exact integers of a plan's stages. An error about missing entries names their columns."""
+    try:
+        return reader._read(rows, plan)
+    except InvalidData as error:
+        refusal = error
+    raise name_columns(refusal, rows, names)
 
 
 def _affordable(

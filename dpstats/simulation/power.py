@@ -112,7 +112,7 @@ def power(
     -----
     **Method.** The power of `PrivateProportion` is exact without missing rows. Other powers are simulated, with a fixed
     seed and a standard error of about 0.015. ``tests/simulation/test_power.py`` compares powers with fits. Regressions
-    take 10 to 40 seconds. If they have more than 16,384 rows, the simulation has fewer, with as much noise and effect
+    take 4 to 10 seconds. If they have more than 16,384 rows, the simulation has fewer, with as much noise and effect
     relative to sampling errors.
 
     **Model.** Rows are normal and clipped to the bounds, a yes/no column, exponential times, or uniform within the

@@ -31,7 +31,7 @@ from dpstats.tables.proportion import NoisyShare, NoisyShares
 
 Floats = NDArray[np.float64]
 
-RELEASES, PAIRS, FITS = 2000, 400, 160
+RELEASES, PAIRS, FITS = 2000, 400, 500
 """Numbers of simulated releases of one mean or of counts, of two means, and of simulated fits."""
 MOST_ROWS = 1 << 14
 """Most rows of a simulated fit."""

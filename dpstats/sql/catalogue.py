@@ -19,7 +19,7 @@ from typing import Any
 from dpstats.data.duckdb_rows import File, parquet_columns, parquet_table, text_literal
 from dpstats.data.file_rows import FileRows, Found, check_same_columns, find_files
 from dpstats.data.parameters import column_names
-from dpstats.errors import InvalidData, InvalidParameter, refuse, refuse_data, show
+from dpstats.errors import InvalidData, InvalidParameter, nearest, refuse, refuse_data, show
 
 # Tables and columns
 
@@ -149,6 +149,11 @@ class Catalogue:
         advice = f". Give a DataFrame or a file as PrivateSQL({{{name!r}: ...}})" if view or not self.tables else ""
         return f"is {'a view, which may hide a join' if view else 'no table'}{advice}"
 
+    def _nearest(self, key: Any) -> str:
+        """Return the remedy for a key that is no column: the nearest one."""
+        tables = self.tables.values()
+        return nearest(key, [f"{table.name}.{column}" for table in tables for column, _ in table.columns.values()])
+
     def columns_of(self, parameter: str, keys: Iterable[Any]) -> dict[Any, tuple[str, str]]:
         """Return the table and the column, in lower case, of names as "table.column".
 
@@ -163,12 +168,11 @@ class Catalogue:
                 table = key.rpartition(".")[0] if isinstance(key, str) else ""
                 # A key without a dot may be an entry that was given by mistake.
                 why = f"{show(key)}: {table!r} {self._explain(table)}" if table else "another key"
-                raise refuse(
-                    parameter, got=why, allowed=f"name columns of base tables ({self._list_names()}) as 'table.column'"
-                )
+                allowed = f"name columns of base tables ({self._list_names()}) as 'table.column'"
+                raise refuse(parameter, got=why, allowed=allowed, remedy=self._nearest(key))
             there = [(table, column) for table, column in named if column in self.tables[table].columns]
             if not there:
-                raise refuse(parameter, given=key, allowed="name columns that are there")
+                raise refuse(parameter, given=key, allowed="name columns that are there", remedy=self._nearest(key))
             if len(there) > 1:
                 raise refuse(parameter, got=f"{key!r}, which may be two", allowed="name one column")
             if there[0] in found.values():

@@ -105,6 +105,7 @@ class DuckDBEngine:
                 got=type(data).__name__,
                 allowed="a DuckDB or psycopg connection, a 'postgresql://' address, or a mapping of names to CSV or "
                 "Parquet files or data frames",
+                remedy="Give a table a name: PrivateSQL({'visits': table}, ...).",
             )
         _duckdb()
         self.cursor: Any = None

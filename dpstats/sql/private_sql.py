@@ -27,7 +27,7 @@ from dpstats.data.parameters import (
     check_real,
 )
 from dpstats.data.values import quiet
-from dpstats.errors import DPStatsError, attempt, refuse, refuse_data, state_charges
+from dpstats.errors import DPStatsError, attempt, refuse, refuse_data, refuse_name, state_charges
 from dpstats.means.private_bounds import Bounds, PrivateBounds
 from dpstats.mechanisms.unknown_bounds import NO_WINDOW, check_limits, read_bounds, read_column, release_bounds
 from dpstats.privacy.budget import PrivacyBudget
@@ -97,7 +97,7 @@ class Declarations:
             elif fold(column) in table.columns:
                 found[name] = replace(table, unit=table.columns[fold(column)][0])
             elif given:
-                raise refuse("unit", given=unit, allowed=f"name a column of {table.name}")
+                raise refuse_name(f"unit[{name!r}]", column, [own for own, _ in table.columns.values()], of=table.name)
         for name, table in list(found.items()):
             if table.path is not None:
                 _check_path(name, found)
@@ -112,7 +112,7 @@ class Declarations:
             if isinstance(values, str) and values == DISCOVER:
                 categories[place] = DISCOVER
                 continue
-            listed = tuple(values) if isinstance(values, Iterable) and not isinstance(values, str) else ()
+            listed = tuple(values) if isinstance(values, Iterable) and not isinstance(values, str | Mapping) else ()
             hashable = all(isinstance(value, Hashable) for value in listed)
             if not listed or not hashable or len(set(listed)) < len(listed):
                 allowed = "a sequence of different values, or 'discover'"
@@ -358,7 +358,8 @@ class PrivateSQL(Releasing):
         mappings = {"keys": keys, "categories": categories, "bins": bins, "bounds": bounds, "types": types}
         for name, given in mappings.items():
             if given is not None and not isinstance(given, Mapping):
-                raise refuse(name, got=type(given).__name__, allowed="a mapping of names")
+                remedy = f"Name the column of each: {name}={{'table.column': ...}}."
+                raise refuse(name, got=type(given).__name__, allowed="a mapping of names", remedy=remedy)
         self._declared = Declarations(
             tuple(public_tables), keys or {}, unit, categories or {}, bins or {}, bounds or {}
         )

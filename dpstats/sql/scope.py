@@ -9,7 +9,7 @@ from datetime import date, datetime
 from operator import eq, ge, gt, le, lt, ne
 from typing import Any, NamedTuple, NoReturn
 
-from dpstats.errors import InvalidParameter, refuse
+from dpstats.errors import InvalidParameter, nearest, refuse
 from dpstats.sensitivity.elastic import Column, Distinct, Join, Relation, Select, tables
 from dpstats.sql.catalogue import Catalogue, ColumnType, fold
 from dpstats.sql.query import (
@@ -248,7 +248,9 @@ class Scope:
         places = [self.sources[fold(source)]] if source else list(self.sources.values())
         found = [columns[fold(name)] for columns in places if fold(name) in columns]
         if not found:
-            raise refuse("the column", given=name, allowed=f"in {source or 'FROM'}")
+            remedy = nearest(name, [known.name for columns in places for known in columns.values()])
+            remedy = remedy or "Text is in single quotes, names in double quotes."
+            raise refuse("the column", given=name, allowed=f"in {source or 'FROM'}", remedy=remedy)
         if len(found) > 1 and not self.equated(found):
             remedy = "Write it with the name of its table."
             raise refuse(repr(name), allowed="name one column", remedy=remedy)
@@ -581,11 +583,20 @@ def read_formula(node: Any, word: str, scope: Scope, catalogue: Catalogue, where
     return Formula(value, "_".join(names) or "value")
 
 
+_OTHER_KINDS = {
+    "truth": "Write {word}(CASE WHEN {name} THEN 1 ELSE 0 END).",
+    "date": "Put the number of days since a public day into a column.",
+    "time": "Put the number of days since a public day into a column.",
+}
+"""The remedy where a number is needed and a column of another kind is given."""
+
+
 def read_entry(known: Known, word: str, catalogue: Catalogue) -> Entry:
     """Return a column with its declared bounds."""
     name = known.column.name
     if known.type.kind not in ("whole", "real"):
-        raise refuse(f"{word}: {name}", got=known.type.shown, allowed="a number", remedy=known.type_advice)
+        advice = _OTHER_KINDS.get(known.type.kind, "").format(word=word, name=name)
+        raise refuse(f"{word}: {name}", got=known.type.shown, allowed="a number", remedy=known.type_advice or advice)
     bounds = catalogue.bounds.get((fold(known.table), fold(name)))
     if bounds is None:
         raise refuse(

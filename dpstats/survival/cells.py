@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from dpstats.data.parameters import check_integer
 from dpstats.data.rows import Table, drops_undeclared, refuse_undeclared
-from dpstats.data.schema import Categories, Column, Schema, unit_codes
+from dpstats.data.schema import Categories, Column, Schema, check_is_name, unit_codes
 from dpstats.data.values import as_int64
 from dpstats.errors import refuse, refuse_data
 from dpstats.privacy.plan import ReleasePlan
@@ -493,7 +493,8 @@ class SurvivalEstimator(PrivateEstimator[Plan], ABC):
             raise refuse("groups", allowed="given with by", remedy="Declare the labels of the groups.")
         if self.unit is not None:
             columns.append(Column("units", self.unit, None, "unit", distinct_units))
-        return Schema(None if self.time is None else (self.time,), tuple(columns))
+        check_is_name("time", self.time)
+        return Schema(None if self.time is None else (self.time,), tuple(columns), parameter="time")
 
     def _has_others(self) -> bool:
         """Return whether rows of undeclared groups are in the table, as a group that is in no result."""

@@ -219,7 +219,8 @@ class ContingencyTable(ComparesGroups, HasEstimates, PrivateEstimator[TablePlan]
             what = f"the entry of levels at position {place}" if named else f"levels[{place}]"
             kind = Categories(given[name] if named else name, what)
             if len(kind) < 2:
-                raise refuse(what, given=len(kind), allowed="have two levels or more")
+                named_too = f"levels[{name!r}]" if named and isinstance(name, str) else what
+                raise refuse(named_too, given=len(kind), allowed="have two levels or more")
             kinds.append(kind)
         cells = math.prod(map(len, kinds))
         if cells > _MOST_CELLS:
@@ -228,7 +229,7 @@ class ContingencyTable(ComparesGroups, HasEstimates, PrivateEstimator[TablePlan]
 
     def _schema(self) -> Schema:
         names = tuple(self.levels) if isinstance(self.levels, Mapping) else None
-        return Schema(names, levels=tuple(self._kinds()))
+        return Schema(names, levels=tuple(self._kinds()), parameter=None if names is None else "levels")
 
     def _read(self, rows: Rows, plan: TablePlan) -> Mapping[str, Any]:
         counts = Tally(plan.shape).of(rows)

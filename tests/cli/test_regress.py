@@ -182,7 +182,7 @@ def test_levels_are_compared_entry_by_entry(tmp_path: Path, capsys: pytest.Captu
     assert [record["name"] for record in result["params"][1:]] == ["plan[T.02]", "plan[T.]"]
     # Labels that are numbers are compared by value, so that 02 is 2. The empty entry is missing.
     refused = failed([*arguments, "--levels", "plan=1,2", "--unknown", "error"], capsys)
-    assert "codes.csv: Input X contains NaN or infinity" in refused
+    assert "codes.csv: data['plan'] must hold declared levels only" in refused
     fewer = [*arguments, "--levels", "plan=1,2"]
     # Rows without a declared level are left out.
     result = json_of(fewer, capsys)
@@ -292,7 +292,7 @@ BAD_FORMULAS = {
     "no sense": (["--formula", "cost ~ age +", *BOUNDS], "formula must be like 'y ~ x + C(plan)'"),
     "no levels": (["--formula", "cost ~ C(plan)", *BOUNDS], "Declare --levels plan=A,B,..."),
     "no bounds": (["--formula", "cost ~ any", *BOUNDS], "bounds must have the (low, high) of 'any'"),
-    "a level": ([*FORMULA[:-1], "plan=free,paid", "--unknown", "error"], "Input X contains NaN or infinity"),
+    "a level": ([*FORMULA[:-1], "plan=free,paid", "--unknown", "error"], "data['plan'] must hold declared levels only"),
     "levels of no column": (
         [*FORMULA, "--levels", "town=a,b"],
         "--formula, --bounds and --levels must name columns of costs.csv",

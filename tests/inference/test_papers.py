@@ -43,6 +43,7 @@ def test_latex_escapes_every_special_character() -> None:
     text = TABLE.to_latex(caption=SPECIAL, label="tab:a_b")
     bare = re.sub(r"\\[a-zA-Z]+|\\[%&$#_{}]|\$[^$]*\$", "", text.replace("\\\\", "").replace(r"\label{tab:a_b}", ""))
     assert not re.findall(r"[<>|%#_^\\\"`]", bare.replace('"', "").replace(r"\begin", ""))
+    assert in_latex("ΔHbA₁c ≈ 10⁻³, Α, σ²") == r"$\Delta$HbA$_1$c $\approx$ 10$^-$$^3$, A, $\sigma$$^2$"
     assert in_latex("< > | & % _ #") == r"\textless{} \textgreater{} \textbar{} \& \% \_ \#"
     # A bracket or a star after a line break would be its argument.
     assert not re.search(r"\\\\\n[\[*]", text) and r"{[}0, 1) & $-$0.31 & $\varepsilon$ $\leq$ 2 \\" in text

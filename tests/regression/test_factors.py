@@ -324,12 +324,18 @@ def test_a_missing_category_of_a_formula(rows: pd.DataFrame) -> None:
     changed = rows.copy()
     changed.loc[:999, "arm"] = None
     given = {"bounds": {**BOUNDS, "y": (-6, 10)}, "levels": ARMS, "random_state": 0}
-    with pytest.raises(InvalidData, match="missing category"):
+    with pytest.raises(InvalidData, match=r"data\['arm'\] must hold declared levels only"):
         PrivateLinearRegression.from_formula("y ~ x + arm", changed, unknown="error", **given)
     for missing in ("error", "drop"):
         found = PrivateLinearRegression.from_formula("y ~ x + arm", changed, missing=missing, **given)
         assert found.rows_ == pytest.approx(19_000, abs=6 * found.rows_noise_std_)
         assert LEFT_OUT in " ".join(found.summary().notes)
+
+
+def test_the_number_of_rows_is_public_if_none_is_left_out(rows: pd.DataFrame) -> None:
+    given = {"bounds": {**BOUNDS, "y": (-6, 10)}, "levels": ARMS, "random_state": 0}
+    found = PrivateLinearRegression.from_formula("y ~ x + arm", rows, unknown="error", **given)
+    assert isinstance(found.plan_, FactorsPlan) and found.nobs == len(rows)
 
 
 def test_weights_of_a_formula(rows: pd.DataFrame) -> None:

@@ -128,7 +128,7 @@ def test_a_connection_is_left_as_it_is(connection: Any) -> None:
         ({"public_tables": ["q"]}, "public_tables must name tables"),
         ({"unit": 3}, "unit must be a column's name"),
         ({"unit": {"q": "a"}}, "unit must name known tables"),
-        ({"unit": {"r": "z"}}, "unit must name a column of r"),
+        ({"unit": {"r": "z"}}, "must name columns of r .*got 'z'"),
         ({"truncation": "clip"}, "truncation must be one of"),
         ({"unit_limit": 1}, "unit_limit must be"),
         ({"interval": 1}, "interval must be True or False"),
