@@ -39,7 +39,7 @@ _FACTS = (
     "clipped_offset_share_std_ clipped_exposure_share_ clipped_exposure_share_std_ clipped_weight_share_ "
     "clipped_weight_share_std_ outcome_rate_ clip_width_ unsettled_ separated_ counts_noise_std_"
 )
-"""Attributes of a fit that the JSON output has, where the fit has them."""
+"""Attributes of a fit that the JSON output contains, if the fit has them."""
 
 
 class _Model(NamedTuple):

@@ -88,7 +88,7 @@ class GroupQuantiles(OneColumn[GroupQuantilesPlan]):
     quantile_ : ndarray of shape (n_groups,), or (n_groups, m) of several quantiles
         A separately chosen point, or the middle of the interval if a point would widen intervals by more than 1%. NaN
         for a group with too few rows: ``plan_.least_rows`` says how many are needed.
-    low_, high_ : ndarray of the shape of quantile_
+    low_, high_ : ndarray of the shape of ``quantile_``
         Limits of the intervals. A limit is the bound if the rows do not support a better one. NaN without intervals.
     privacy_ : PrivacyGuarantee
         Guarantee of the fit, for neighboring datasets that differ in one row: its label and its entry. The number of

@@ -273,7 +273,7 @@ class PrivacyGuarantee(Reported):
                 if replaced
                 else f"that a {self.unit} was in the data"
             )
-            effect = f"Whatever is known beforehand, the release changes the odds {what}\nby a factor of at most"
+            effect = f"For any prior knowledge, the release changes the odds {what}\nby a factor of at most"
             effect = f"{effect} {factor:.3g}."
         else:
             that = f"that {self.unit}"

@@ -330,6 +330,6 @@ def codes_of(rows: Rows) -> Counts:
 def outside_levels() -> InvalidData:
     """Return the error for entries with an undeclared level."""
     return InvalidData(
-        "X must hold declared levels only, got at least one entry outside those of the domain, or missing. Declare it, "
+        "X must hold declared levels only, but at least one entry is missing or not declared. Declare it, "
         "or give the domain other=[the attributes that may have such entries]."
     )

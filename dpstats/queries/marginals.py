@@ -116,7 +116,7 @@ def check_tables(name: str, tables: Any, domain: Domain) -> tuple[Table, ...]:
     refusal = refuse(
         name,
         given=tables,
-        allowed="a number of attributes (all tables of so many), or a sequence of such numbers and of sequences of "
+        allowed="a number of attributes (all tables of that many), or a sequence of such numbers and of sequences of "
         "attributes",
     )
     if isinstance(tables, str | bytes) or not (_is_whole(tables) or isinstance(tables, Sequence)):

@@ -303,10 +303,10 @@ class RateFit(Printed):
             return [f"{words} it does not fit (p = {self.powers.pvalue:.2g})."]
         words += f" it fits (p = {self.powers.pvalue:.2g})."
         if self.two is not None and self.two.pvalue < MISFIT:
-            return [f"{words} The slopes of the broken line are no exponents of such a sum."]
+            return [f"{words} The slopes of the broken line are not exponents of such a sum."]
         return [
-            f"{words} These cells do not tell a sum from a broken line. Each interval holds if its own model is right: "
-            "slopes of a broken line are no exponents of a sum."
+            f"{words} These cells do not distinguish a sum from a broken line. Each interval holds if its model is "
+            "right: slopes of a broken line are not exponents of a sum."
         ]
 
 

@@ -340,7 +340,7 @@ Term = Callable[[Parameters], float]
 def usable_cells(results: StudyResults, loss: str, positive: bool = True) -> StudyResults:
     """Return the results without cells in which more than a few replications failed.
 
-    At least one must remain.
+    At least one cell must remain.
     """
     cells = tuple(
         cell

@@ -137,10 +137,10 @@ REFUSED = {
     # Clauses.
     "SELECT a FROM r": "the column a in SELECT",
     "SELECT * FROM r": "STAR in SELECT",
-    "SELECT COUNT(*), COUNT(*) FROM r": "a name of its own",
+    "SELECT COUNT(*), COUNT(*) FROM r": "a different name",
     "SELECT b FROM r GROUP BY b": "an aggregate, got none",
     "SELECT COUNT(*), COUNT(DISTINCT a) FROM r": "beside other aggregates",
-    "SELECT b, SUM(b) AS b, COUNT(*) FROM r GROUP BY b": "a name of its own",
+    "SELECT b, SUM(b) AS b, COUNT(*) FROM r GROUP BY b": "a different name",
     "SELECT COUNT(*), MAX(a) FROM r": "MAX in SELECT",
     "SELECT COUNT(*), SUM(a) FROM r": "have declared bounds of its values",
     "SELECT MAX(a) FROM r": "MAX in SELECT",
