@@ -119,9 +119,14 @@ def test_random_cells_are_read_by_class() -> None:
     page = (
         "          cells      good as others     false\nA            30        29         0         1\n"
         "B(x)          3         3         0         0\n\n          cells      good     false\n"
-        "A             1         1         0\nTable 1       3         2         1\n"
+        "A             1         1         0\nTable 1       3         2         1\nsurvival, 4 of 7   4   4  0\n"
     )
-    assert read_cells(page) == {"A": "29 good, 1 false", "B(x)": "3 good", "CohortTable": "2 good, 1 false"}
+    assert read_cells(page) == {
+        "A": "29 good, 1 false",
+        "B(x)": "3 good",
+        "CohortTable": "2 good, 1 false",
+        "PrivateSurvival": "4 good",
+    }
     tried = read_cells((ROOT / "tests" / "outside" / "statements" / "measured.md").read_text(encoding="utf-8"))
     assert len([each for each in list_limits(packages()) if each.name in tried]) > 10
 
