@@ -239,7 +239,7 @@ class GroupQuantiles(OneColumn[GroupQuantilesPlan]):
         return {key: [one for one in each for _ in q] for key, each in labels.items()} | {"q": [*q] * every}
 
     def estimates(self) -> Estimates:
-        """Return the quantiles with the intervals whose ends were chosen: they can be pickled without the estimator.
+        """Return the quantiles with the chosen intervals: they can be pickled without the estimator.
 
         Intervals have one level, the estimator's, and there are no p-values.
         """

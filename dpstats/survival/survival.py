@@ -398,7 +398,7 @@ class PrivateSurvival(ComparesCurves):
             return ""
         return (
             f"The width of the bins may change the restricted mean by {grid:.2g}, and sampling and noise by "
-            f"{half:.2g}. The interval includes it. More bins, or edges that are closer where the curve is steep, help."
+            f"{half:.2g}. The interval includes both. Use more bins, or closer edges where the curve is steep."
         )
 
     # Competing causes
