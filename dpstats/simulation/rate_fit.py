@@ -177,11 +177,11 @@ class RateFit(Printed):
     def verdict(self) -> str:
         """How the fit compares with the theory, by the interval that is printed.
 
-        * "reproduced": the line fits, and the whole interval is within the tolerance of the theory;
-        * "reproduced at finite size": the interval lacks the theory, and is within the tolerance of the prediction,
-          the slope of the whole formula in these cells;
-        * "not reproduced": the interval lacks the theory and the prediction;
-        * "undecided": anything else. `detectable` is the power.
+        * "reproduced": the line fits, and the whole interval is within the tolerance of the theory.
+        * "reproduced at finite size": the interval excludes the theory, and is within the tolerance of the prediction.
+          This is the slope of the whole formula in these cells.
+        * "not reproduced": the interval excludes the theory and the prediction.
+        * "undecided": none of these. `detectable` is the power.
         """
         of_theory = UNDECIDED if self.theory is None else judge(self.interval, self.theory, self.tolerance)
         of_size = UNDECIDED if self.prediction is None else judge(self.interval, self.prediction, self.tolerance)
