@@ -12,7 +12,7 @@ from datetime import date, datetime
 from string import ascii_lowercase, ascii_uppercase
 from typing import Any
 
-from dpstats.errors import InvalidParameter, refuse, show
+from dpstats.errors import InvalidParameter, refuse, show, show_names
 
 # Tables and columns
 
@@ -161,7 +161,9 @@ class Catalogue:
                 )
             there = [(table, column) for table, column in named if column in self.tables[table].columns]
             if not there:
-                raise refuse(parameter, given=key, allowed="name columns that are there")
+                known = self.tables[named[0][0]]
+                columns = show_names(name for name, _ in known.columns.values())
+                raise refuse(parameter, given=key, allowed=f"name columns of {known.name} ({columns})")
             if len(there) > 1:
                 raise refuse(parameter, got=f"{key!r}, which may be two", allowed="name one column")
             if there[0] in found.values():
