@@ -9,7 +9,7 @@ from datetime import date, datetime
 from operator import eq, ge, gt, le, lt, ne
 from typing import Any, NamedTuple, NoReturn
 
-from dpstats.errors import InvalidParameter, refuse
+from dpstats.errors import InvalidParameter, refuse, show_names
 from dpstats.sensitivity.elastic import Column, Distinct, Join, Relation, Select, tables
 from dpstats.sql.catalogue import Catalogue, ColumnType, fold
 from dpstats.sql.query import (
@@ -248,7 +248,8 @@ class Scope:
         places = [self.sources[fold(source)]] if source else list(self.sources.values())
         found = [columns[fold(name)] for columns in places if fold(name) in columns]
         if not found:
-            raise refuse("the column", given=name, allowed=f"in {source or 'FROM'}")
+            known = show_names(column for columns in places for column in columns)
+            raise refuse("the column", given=name, allowed=f"in {source or 'FROM'} ({known})")
         if len(found) > 1 and not self.equated(found):
             remedy = "Write it with the name of its table."
             raise refuse(repr(name), allowed="name one column", remedy=remedy)
