@@ -119,9 +119,14 @@ def test_random_cells_are_read_by_class() -> None:
     page = (
         "          cells      good as others     false\nA            30        29         0         1\n"
         "B(x)          3         3         0         0\n\n          cells      good     false\n"
-        "A             1         1         0\nTable 1       3         2         1\n"
+        "A             1         1         0\nTable 1       3         2         1\nsurvival, 4 of 7   4   4  0\n"
     )
-    assert read_cells(page) == {"A": "29 good, 1 false", "B(x)": "3 good", "CohortTable": "2 good, 1 false"}
+    assert read_cells(page) == {
+        "A": "29 good, 1 false",
+        "B(x)": "3 good",
+        "CohortTable": "2 good, 1 false",
+        "PrivateSurvival": "4 good",
+    }
     tried = read_cells((ROOT / "tests" / "outside" / "statements" / "measured.md").read_text(encoding="utf-8"))
     assert len([each for each in list_limits(packages()) if each.name in tried]) > 10
 
@@ -171,6 +176,12 @@ def broken_returns(text: str) -> list[str]:
     ]
 
 
+def bare_names(text: str) -> list[str]:
+    """Return the types of parameters that name an attribute without backquotes: the site takes it for a link."""
+    types = re.findall(r"^ *[\w, *]+ : (.*)$", re.sub(r"``.*?``", "", text), re.MULTILINE)
+    return [each for each in types if re.search(r"\b[a-z]\w*_(?!\w)", each)]
+
+
 def broken_lines(pattern: str, find: Callable[[str], list[str]]) -> set[str]:
     """Return the lines that `find` returns for the docstrings of modules with a pattern: most have none."""
     package = Path(dpstats.__file__).parent
@@ -195,6 +206,11 @@ def test_types_that_are_returned_stand_on_one_line() -> None:
     assert broken_returns("A.\n\nReturns\n-------\nx : int\ny : int\n") == []
     # Two lines with nothing indented below the first.
     assert broken_lines(r"^ +Returns\n +-+\n( +)\S.*\n\1\S(?!\"\")", broken_returns) == set()
+
+
+def test_types_name_attributes_in_backquotes() -> None:
+    assert bare_names("low_ : the shape of mean_\nhigh_ : the shape of ``mean_``") == ["the shape of mean_"]
+    assert broken_lines(r"^ *[\w, *]+ : .*_\b", bare_names) == set()
 
 
 @pytest.mark.parametrize(

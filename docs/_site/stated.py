@@ -11,14 +11,39 @@ from typing import Any, NamedTuple
 CONTENTS = "<!-- contents -->"
 ENOUGH = 20
 FAMILIES = {
-    "conformal": ("PrivateConformalRegressor", "PrivateConformalClassifier"),
-    "distribution tests": ("KolmogorovSmirnovTest", "GoodnessOfFitTest"),
+    "regressions": (
+        "PrivateLinearRegression",
+        "PrivateLogisticRegression",
+        "PrivateCountRegression",
+        "PrivateGammaRegression",
+        "SufficientStatisticsRegression",
+    ),
+    "group means": ("GroupMeans",),
+    "survival": ("PrivateSurvival",),
+    "statistics": ("PrivateStatistic",),
+    "means": ("ClippedMean", "AdaptiveMean", "SparseMean"),
+    "variances": ("PrivateVariance",),
+    "units": ("MeanPerRow",),
     "private bounds": ("PrivateBounds",),
-    "Spearman": ("PrivateCorrelation",),
-    "Table 1": ("CohortTable",),
+    "quantiles": ("PrivateQuantile", "PrivateDistribution", "PrivateMedian"),
     "group quantiles": ("GroupQuantiles",),
+    "Table 1": ("CohortTable",),
+    "conformal": ("PrivateConformalRegressor", "PrivateConformalClassifier"),
+    "proportions": ("PrivateProportion",),
+    "tables": ("ContingencyTable",),
+    "counts": ("Histogram", "RandomizedResponse"),
+    "ranks": ("MannWhitneyTest", "KruskalWallisTest", "SignedRankTest"),
+    "distribution tests": ("KolmogorovSmirnovTest", "GoodnessOfFitTest"),
+    "identity": ("RowDistanceTest", "SpatialSignTest", "LipschitzExtensionTest", "FilteringTest"),
+    "covariances": ("PrivateCovariance",),
+    "correlations": ("PrivateCorrelation",),
+    "components": ("PrivatePCA",),
+    "Hotelling": ("HotellingTest",),
+    "workloads": ("WorkloadAnswers", "MarginalMWEM"),
+    "SQL": ("PrivateSQL",),
+    "streams": ("ContinualCounts", "ContinualMeans"),
 }
-"""Classes of the families of the net that are not named for one."""
+"""Classes of the families of the net (tests/outside/statements/net.py)."""
 _LIMITS = re.compile(r"^\*\*Limits\.\*\* (.*?)(?=\n\n|\n\w[\w ]*\n-{3}|\Z)", re.MULTILINE | re.DOTALL)
 
 
@@ -52,15 +77,17 @@ def is_release(thing: Any) -> bool:
 def read_cells(page: str) -> dict[str, str]:
     """Return the verdicts on random cells by class, such as "5 good, 1 named".
 
-    A page has the tables of several runs. The last one with `ENOUGH` cells of a class counts, or the last one that has
-    the class.
+    A page has the tables of several runs, by class or by family. The last one with `ENOUGH` cells counts, or the last
+    one that has the class.
     """
     kinds, found, most = list[str](), dict[str, str](), dict[str, int]()
     for line in page.splitlines():
         if re.match(r" +cells +good\b", line):
             kinds = re.findall(r"as others|\w+", line)[1:]
         place = len(line.split()) - len(kinds) - 1
-        name, counts = (" ".join(line.split()[:place]), [cell.replace(",", "") for cell in line.split()[place:]])
+        # "survival, 40 of 591202": the cells of a seed.
+        name = re.sub(r", \d+ of .*", "", " ".join(line.split()[:place]))
+        counts = [cell.replace(",", "") for cell in line.split()[place:]]
         if kinds and place > 0 and all(count.isdecimal() for count in counts):
             cells, *each = map(int, counts)
             verdicts = [f"{count} {kind}" for count, kind in zip(each, kinds, strict=True) if count]

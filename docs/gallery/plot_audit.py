@@ -49,4 +49,4 @@ broken = plot_audit(second, title="Noise for the range of the rows")
 
 # %%
 # A bound below the claim is consistent with it. A bound above it proves that the claim is wrong. The
-# guide on :doc:`auditing </docs/auditing>` says what an audit can see.
+# guide on :doc:`auditing </docs/auditing>` describes the limits of an audit.

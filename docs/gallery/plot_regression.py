@@ -43,7 +43,7 @@ figure = plot_intervals_by_epsilon(
     [fit.confidence_interval() for fit in fits],
     reference=ols.params.to_numpy()[1:],
     reference_interval=ConfidenceInterval(*ols.conf_int().to_numpy()[1:].T),
-    title="log(doctor visits + 1): private coefficients by ε, and those of OLS with their intervals",
+    title="log(doctor visits + 1): private coefficients by ε, and the coefficients of OLS with their intervals",
 )
 
 # %%

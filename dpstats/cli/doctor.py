@@ -288,7 +288,7 @@ def run(out: Path) -> str:
         ("Privacy spent, per row", str(budget.spent)),
         ("Privacy left, per row", str(budget.remaining)),
         (f"Privacy spent, per person (at most {ROWS_PER_PERSON} rows)", str(person)),
-        ("Asking for the same again", refusal),
+        ("The same release again", refusal),
     ]
     out.mkdir(parents=True, exist_ok=True)
     figure.savefig(out / "means_by_epsilon.png", dpi=144)
@@ -345,9 +345,10 @@ def price_per_person() -> Summary:
         ("column", "row protected", "person protected", "ratio"),
         rows,
         [
-            f"By group privacy of at most {ROWS_PER_PERSON} rows a person; these data do not say whose a row is.",
-            "Where they do, one row per person costs less, and its intervals are right for people, whose rows are "
-            "alike: see dpstats.groups.one_row_per_unit.",
+            f"A person is protected by group privacy for at most {ROWS_PER_PERSON} rows, because these data have no "
+            "column of people.",
+            "With such a column, combine the rows of each person (dpstats.groups.one_row_per_unit). The noise is then "
+            "smaller, and intervals are right for people, whose rows resemble each other.",
         ],
     )
 

@@ -48,7 +48,7 @@ _FACTS = (
     "clipped_weight_share_std_ outcome_rate_ clip_width_ unsettled_ separated_ counts_noise_std_ x_bounds_ y_bounds_ "
     "beyond_bounds_ beyond_bounds_std_"
 )
-"""Attributes of a fit that the JSON output has, where the fit has them."""
+"""Attributes of a fit that the JSON output contains, if the fit has them."""
 
 
 class _Model(NamedTuple):

@@ -486,7 +486,8 @@ def _naming(table: InputTable, options: argparse.Namespace) -> Iterator[None]:
         words = in_options(error, options).replace("if None is declared", "if an empty one is declared: NAME=A,B,")
         words = words.removesuffix(f". {CHOOSE_COLUMNS}")
         if words.endswith(NO_NUMBER):
-            words += ". Remove units and thousands separators, or declare words for missing entries with --na-values"
+            words += ". Remove units, thousands separators and decimal commas, or declare words for missing entries "
+            words += "with --na-values"
         raise InvalidData(words if words.startswith(table.name) else f"{table.name}: {words}") from None
 
 

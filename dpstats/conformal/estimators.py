@@ -386,7 +386,7 @@ class PrivateConformalRegressor(ConformalPredictor):
         The release plan: the points, the rank, and the cost.
     n_features_in_ : int
         Number of columns.
-    feature_names_in_ : ndarray of shape (n_features_in_,)
+    feature_names_in_ : ndarray of shape (n_features,)
         Column names. Only if ``X`` has some.
 
     Notes

@@ -128,11 +128,11 @@ _LEAST_KEPT = 0.05
 
 
 def _uneven_shrinking(found: BallProducts) -> tuple[float, float]:
-    """Return what the average of s u has of a common mean beyond s times the average of u, and its error.
+    """Return the part of the average of s u that a common mean explains beyond s times the average of u, and its error.
 
     A sample whose rows have the mean v about the center has the shrunk mean h v, where h depends on the size of its
-    shrunk rows. With p and q for the fractions of the samples, the average of s u is (p h - q g) v, and that of u is
-    (p h + q g) v.
+    shrunk rows. Let p and q be the fractions of the samples. The average of s u is (p h - q g) v, and the average of u
+    is (p h + q g) v.
     """
     assert found.sign is not None and found.signed_products is not None
     s, d = float(np.clip(found.sign, -0.999, 0.999)), len(found.mean)

@@ -47,7 +47,7 @@ THIRDS, FOURTHS = "thirds", "fourths"
 DIAGONAL, ABOVE = "diagonal", "above the diagonal"
 
 MEAN_WEIGHT = 0.15
-"""Squared weight of the sums beside the products, over the number of columns."""
+"""Squared weight of the sums in the stage of the products, over the number of columns."""
 HIGHER_WEIGHT = 0.1
 """Squared weight of thirds, and of fourths: only the errors of estimates need them."""
 
@@ -427,7 +427,7 @@ class CentralMoments:
 
     @cached_property
     def cubed_products(self) -> Floats:
-        """Averages of (z_i - m_i)^3 (z_j - m_j), with noise; the diagonal is that of ``squared_products``."""
+        """Averages of (z_i - m_i)^3 (z_j - m_j), with noise. The diagonal is from ``squared_products``."""
         mi, mj, T = self.mean[:, None], self.mean, self.thirds
         own, third = np.diagonal(self.products)[:, None], np.diagonal(T)[:, None]
         found = self.fourths - mj * third - 3 * mi * (T - mj * own) + 3 * mi**2 * (self.products - mi * mj)
@@ -468,7 +468,7 @@ class CentralMoments:
 
     @cached_property
     def identified(self) -> NDArray[np.bool_]:
-        """Whether the noise of a column's variance is small beside it: shape (d,)."""
+        """Whether the noise of a column's variance is small compared to the variance: shape (d,)."""
         noise = np.sqrt(np.diagonal(self.noise_variance))
         return np.asarray((self.variances > 0) & (noise <= MOST_NOISE * self.variances))
 
@@ -495,7 +495,7 @@ class CentralMoments:
     def correlation_variance(self) -> Floats:
         """Variances of the errors of ``correlation``, sampling and noise; infinite where it is not identified.
 
-        The error of a correlation is, to first order, that of u_i u_j - r (u_i^2 + u_j^2)/2 for standardized columns u.
+        To first order, a correlation has the error of u_i u_j - r (u_i^2 + u_j^2)/2, for standardized columns u.
         """
         both = self.identified[:, None] & self.identified
         v = np.where(self.identified, self.variances, 1.0)

@@ -228,7 +228,7 @@ class PrivateCovariance(HasEstimates, PrivateEstimator[CovariancePlan]):
         noise = self.noise_std_[i, j] if plan.distribution == "laplace" else 0.0
         errors = BoundedErrors(self.covariance_[i, j], error, np.where(same, 0.0, -unit), unit, noise)
         labels = tuple(names[a] if a == b else f"{names[a]}, {names[b]}" for a, b in zip(i, j, strict=True))
-        # A variance is not known where noise leaves nothing of it; a covariance, where its interval holds everything.
+        # A variance is unknown if noise makes it negative; a covariance, if its interval holds all possible values.
         variance = hide_noise(errors.start, self.noise_std_[i, j], 4 * unit / plan.n_samples)
         return Estimates(
             np.where(same, variance, errors.start),

@@ -83,7 +83,7 @@ class Address:
         )
 
     def find(self, pattern: bool) -> list[Address]:
-        """Return the files below this folder, or those of this pattern, sorted by name."""
+        """Return the files below this folder, or the files of this pattern, sorted by name."""
         if not self.is_page:
             find = self.files.glob if pattern else partial(self.files.find, withdirs=False)
             places = sorted(self.ask(lambda: find(self.place)))

@@ -476,7 +476,11 @@ def check_names(wanted: list[str], names: list[str], file: str, option: str) -> 
     if len(set(wanted)) < len(wanted):
         raise refuse(option, allowed="name each column once")
     if missing := [name for name in wanted if name not in names]:
-        raise refuse(option, got=some(missing), allowed=f"name columns of {file} ({some(names)})")
+        # One name with another separator inside: the whole header.
+        only = names[0] if len(names) == 1 and option.startswith("--") else ""
+        mark = next((word for mark, word in ((";", "';'"), ("\t", "tab"), ("|", "'|'")) if mark in only), "")
+        remedy = f"If entries are separated by {mark}, set --sep {mark}." if mark else ""
+        raise refuse(option, got=some(missing), allowed=f"name columns of {file} ({some(names)})", remedy=remedy)
 
 
 def some(names: Sequence[str]) -> str:

@@ -255,7 +255,7 @@ class AdjustedMeans:
             same = "by a linear model with the same slopes in all groups"
             notes.append(f"Groups are compared at equal covariates, {same}.")
         if hidden:
-            # Whatever the slope of a covariate, differences of randomized groups are right.
+            # Differences of randomized groups are right for any slope of a covariate.
             words = "their slopes count as 0" if plan.randomized else "their slopes can have any value"
             notes.append(f"Not adjusted for: {list_some(hidden)}. Noise hides the variation of these columns: {words}.")
         return notes

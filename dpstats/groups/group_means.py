@@ -432,7 +432,7 @@ class GroupMeans(RatioEstimator[GroupMeansPlan]):
 
     @property
     def _is_adjusted(self) -> bool:
-        """Whether the means are adjusted: a plan without noisy slopes does not."""
+        """Whether the means are adjusted. A plan without noisy slopes does not adjust them."""
         return self._adjusted is not None and self._adjusted.is_adjusted
 
     def _estimand(self) -> str:

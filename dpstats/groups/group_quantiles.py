@@ -88,7 +88,7 @@ class GroupQuantiles(OneColumn[GroupQuantilesPlan]):
     quantile_ : ndarray of shape (n_groups,), or (n_groups, m) of several quantiles
         A separately chosen point, or the middle of the interval if a point would widen intervals by more than 1%. NaN
         for a group with too few rows: ``plan_.least_rows`` says how many are needed.
-    low_, high_ : ndarray of the shape of quantile_
+    low_, high_ : ndarray of the shape of ``quantile_``
         Limits of the intervals. A limit is the bound if the rows do not support a better one. NaN without intervals.
     privacy_ : PrivacyGuarantee
         Guarantee of the fit, for neighboring datasets that differ in one row: its label and its entry. The number of
@@ -239,7 +239,7 @@ class GroupQuantiles(OneColumn[GroupQuantilesPlan]):
         return {key: [one for one in each for _ in q] for key, each in labels.items()} | {"q": [*q] * every}
 
     def estimates(self) -> Estimates:
-        """Return the quantiles with the intervals whose ends were chosen: they can be pickled without the estimator.
+        """Return the quantiles with the chosen intervals: they can be pickled without the estimator.
 
         Intervals have one level, the estimator's, and there are no p-values.
         """

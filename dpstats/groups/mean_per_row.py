@@ -644,8 +644,8 @@ class MeanPerRow(RatioEstimator[MeanPerRowPlan]):
 
     def _schema(self) -> Schema:
         if self.unit is None and self.columns is not None:
-            raise refuse("columns", allowed="given with unit, the column that says whose row it is")
-        meaning = "whose row it is (or unit, the column of a data frame with this information)"
+            raise refuse("columns", allowed="given with unit, the column that names the unit of each row")
+        meaning = "the unit of each row (or unit, the column of a data frame with this information)"
         parameter = "y" if self.unit is None else "unit"
         units = Column("units", self.unit, None, parameter, unit_places, meaning)
         return replace(super()._schema(), numbers=column_list(self.columns), beside=(units,))

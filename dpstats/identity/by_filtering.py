@@ -37,7 +37,7 @@ PARTS, DELTA_PARTS = 4, 14
 
 @dataclass(frozen=True)
 class FilteringConstants:
-    """All constants of algorithm 9.3.3 (docs/sources.md), from public facts. Line numbers are those of the algorithm.
+    """All constants of algorithm 9.3.3 (docs/sources.md), from public facts. Line numbers refer to the algorithm.
 
     Attributes
     ----------

@@ -382,8 +382,8 @@ class ChosenLimits(ErrorDistribution):
 
     def confirm_level(self, confidence_level: float | None) -> float:
         if confidence_level is not None and super().confirm_level(confidence_level) != self.level:
-            allowed = f"{self.level:g}, for which the ends were chosen"
-            remedy = "Give another one to the estimator."
+            allowed = f"{self.level:g}, for which the fit chose its limits"
+            remedy = "Set another level in the estimator."
             raise refuse("confidence_level", given=confidence_level, allowed=allowed, remedy=remedy)
         return self.level
 

@@ -24,7 +24,7 @@ Floats = NDArray[np.float64]
 
 ALTERNATIVES = ("two-sided", "less", "greater")
 
-_NO_NULL = "For a proportion, a spread or a quantile, give the value to be tested."
+_NO_NULL = "For a proportion, a standard deviation or a quantile, give the value to be tested."
 _IN_WORDS = {"two-sided": "is not", "less": "is less than", "greater": "is greater than"}
 
 
@@ -77,8 +77,8 @@ def find_hidden(distribution: ErrorDistribution) -> NDArray[np.bool_]:
 
 
 _HIDDEN = (
-    "Not estimated: {}. Too little is left of the estimate beside the noise, and the interval shows which values are "
-    "possible. Use more rows, narrower bounds or a larger epsilon."
+    "Not estimated: {}. Noise hides the estimate, and the interval shows which values are possible. Use more rows, "
+    "narrower bounds or a larger epsilon."
 )
 
 

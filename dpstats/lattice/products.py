@@ -127,7 +127,7 @@ def powered_norms(rows: Floats, norm: str) -> Floats:
 
 
 def summed(work: Callable[[slice], Mapping[str, Integers]], n: int, p: int) -> Sums:
-    """Return the sums over blocks of n rows of what ``work`` returns for each, on threads."""
+    """Return the sums of the results of ``work`` for blocks of n rows, computed on threads."""
     return sum_items(work, cut_rows(n), n * p)
 
 
@@ -152,7 +152,7 @@ def _run_threads(work: Callable[[Sequence[Item]], Result], items: Sequence[Item]
     """Return the results of ``work`` for the items of each thread."""
 
     def quiet(some: Sequence[Item]) -> Result:
-        # errstate belongs to the thread: also what only a caller's settings would raise would tell of a row.
+        # errstate belongs to the thread. An error that only the settings of a caller raise would reveal a row, too.
         with np.errstate(all="ignore"):
             return work(some)
 

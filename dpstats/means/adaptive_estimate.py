@@ -44,7 +44,7 @@ ASSUMPTIONS = {
         "the rows are symmetric about the mean, and at least as concentrated about it as normal ones of the stated "
         "standard deviation"
     ),
-    "variance": "the stated standard deviation is an upper bound, and nothing else",
+    "variance": "the stated standard deviation is an upper bound, without other assumptions",
 }
 """The assumption about the rows that each value of ``tails`` makes, as text."""
 _OWN = "normal ones of the rows' own standard deviation"

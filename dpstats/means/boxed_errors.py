@@ -372,7 +372,7 @@ class Shape:
         """Return the shape that ``std``, ``cov`` or both (a number times a matrix) describe, or refuse them."""
         if cov is None:
             if std is None:
-                remedy = "Give a number, one number per column, or cov."
+                remedy = "Give a number, one number per column, or a matrix as cov."
                 raise refuse(name, allowed="given", remedy=remedy)
             return cls(in_range(name, check_columns(name, std, d, above=0)))
         scale = 1.0 if std is None else check_columns(name, std, d, above=0)

@@ -358,9 +358,9 @@ class ClippedMean(ColumnEstimator[ClippedMeanPlan]):
     are therefore covered with fewer rows. Intervals include sampling error and noise. They assume independent rows,
     enough of them for the central limit theorem.
 
-    **Limits.** Intervals of rare events undercover: with fewer than about two expected events, 95% intervals cover
-    0.87 to 0.92. Use `PrivateProportion` for them. ``cov_params_`` has no sampling covariances. The clipped
-    fraction is unknown unless ``clipped_share=True`` or the bounds are private.
+    **Limits.** Intervals of rare events undercover: where noise is small and fewer than about two events are expected,
+    95% intervals cover 0.87 to 0.92. Use `PrivateProportion` for them. ``cov_params_`` has no sampling covariances.
+    The clipped fraction is unknown unless ``clipped_share=True`` or the bounds are private.
 
     References
     ----------

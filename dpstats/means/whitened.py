@@ -210,7 +210,7 @@ class WhitenedMeanPlan(DeclaredBox, EllipsoidPlan):
 
 
 def mean_extension(d: int, whitening: Whitening, bits: int) -> Extension:
-    """Return the extension of rows in the last stage: products add no cost."""
+    """Return the extension of rows in the last stage. Products have no additional cost."""
     return Extension(d, 1.0, 0.0, bits, count=whitening.count)
 
 

@@ -324,7 +324,7 @@ _COUNTS = "counts"
 _ROWS = "rows"
 _MOST_ROWS = 2**31
 _MOST_UNIT_ROWS = 2**16
-_WHOSE = "whose row it is, one for each row"
+_WHOSE = "the unit of each row"
 _FRACTION_BITS = 30  # Gaussian noise needs a lattice finer than whole counts
 
 

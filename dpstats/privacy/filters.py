@@ -240,7 +240,7 @@ class ZCDP(Filter):
     def second_exceeded(self, spent: Amounts) -> str:
         if spent[1] <= self.limits()[1]:
             return ""
-        return " A tenth of the budget's delta is for charges of which only (epsilon, delta) is known: it is exceeded."
+        return " A tenth of the budget's delta is for charges that state (epsilon, delta) only: they exceed it."
 
     def spent(self, spent: Amounts) -> tuple[float, float]:
         from dpstats.privacy.gaussian import zcdp_epsilon

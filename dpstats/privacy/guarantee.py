@@ -259,7 +259,7 @@ class PrivacyGuarantee(Reported):
         >>> from dpstats.privacy import PrivacyGuarantee
         >>> print(PrivacyGuarantee(1.0).explain())
         epsilon = 1, delta = 0, neighbors: one row replaced.
-        Whatever is known beforehand, the release changes the odds that a row had one value rather than another
+        For any prior knowledge, the release changes the odds that a row had one value rather than another
         by a factor of at most 2.72.
         Any test at level 5% of one value against the other has power at most 13.6%.
         """
@@ -273,7 +273,7 @@ class PrivacyGuarantee(Reported):
                 if replaced
                 else f"that a {self.unit} was in the data"
             )
-            effect = f"Whatever is known beforehand, the release changes the odds {what}\nby a factor of at most"
+            effect = f"For any prior knowledge, the release changes the odds {what}\nby a factor of at most"
             effect = f"{effect} {factor:.3g}."
         else:
             that = f"that {self.unit}"

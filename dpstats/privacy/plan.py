@@ -600,7 +600,7 @@ class ReleasePlan(Plan):
         if n is None or n * delta < 1:
             return super().cautions
         unit, units = self.target.unit, self.target.units
-        words = f"delta = {delta:g} is not below 1/n ({n:,} {units}), so it allows to publish a whole {unit}"
+        words = f"delta = {delta:g} is not below 1/n ({n:,} {units}), so it allows publishing a whole {unit}"
         return [("Caution", f"{words}; use a smaller delta")]
 
     def _size(self) -> dict[str, int]:

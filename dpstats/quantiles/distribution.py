@@ -525,7 +525,7 @@ def plot_distribution(
     axis.set_xlim(grid.low, grid.high)
     axis.set_ylim(0, 1.01)
     axis.set_xlabel("x")
-    axis.set_ylabel("share of rows at or below x")
+    axis.set_ylabel("fraction of rows at or below x")
     axis.grid(alpha=0.25)
     axis.legend(fontsize=8, frameon=False, loc="lower right")
     set_title(axis, title)

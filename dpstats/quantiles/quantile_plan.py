@@ -206,7 +206,7 @@ class QuantilePlan(GridPlan):
         end = "" if self.confidence_level is None else ", and one limit is the bound"
         return [
             f"At this epsilon there are too few rows between q = {where} and a bound: the estimate is NaN{end}. "
-            "More rows, a larger epsilon, fewer quantiles or a coarser step help."
+            "Use more rows, a larger epsilon, fewer quantiles or a coarser step."
         ]
 
 

@@ -76,14 +76,14 @@ def share_estimates(
     estimate = answers if shown is None else shown
     errors: NormalErrors | ShareErrors
     if estimand == "data":
-        errors, words, together = (NormalErrors(answers, noise_std, 0.0, 1.0), "the shares of these rows", SIDAK)
+        errors, words, together = (NormalErrors(answers, noise_std, 0.0, 1.0), "the fractions of these rows", SIDAK)
         error = noise_std
     else:
         n = n_samples
         pairs = zip(answers.tolist(), noise_std.tolist(), strict=True)
         shares = [CountShare(n * x, n * x, n, CountNoise("gaussian", n * std)) for x, std in pairs]
         errors = ShareErrors(np.clip(estimate, 0.0, 1.0), shares)
-        words, together = "the shares of the population that the rows are a sample of", BONFERRONI
+        words, together = "the fractions of the population that the rows are a sample of", BONFERRONI
         error = errors.standard_error
     return Estimates(
         estimate,
@@ -389,7 +389,7 @@ class WorkloadAnswers(HasEstimates, WorkloadRelease[WorkloadPlan]):
             return found.summary(confidence_level)
         header, rows = self._by_table(usual_level(confidence_level))
         notes += [SIMULATED] * self.privacy_.simulated
-        return Summary(_TITLE, [*facts, ("Intervals cover", "the shares of these rows")], header, rows, notes)
+        return Summary(_TITLE, [*facts, ("Intervals cover", "the fractions of these rows")], header, rows, notes)
 
     def _by_table(self, level: float) -> tuple[list[str], list[Sequence[str]]]:
         queries = self.queries_
@@ -447,7 +447,7 @@ def plot_answers(answers: WorkloadAnswers, *, reference: Any = None, confidence_
     left.plot(exact, answers.answers_ - exact, ".", ms=4, color=ESTIMATE, label="point answers")
     left.axhline(0.0, color=REFERENCE, lw=1, ls="--")
     word = "unbiased" if reference is None else "exact"
-    left.set_xlabel(f"{word} answer, share of the rows")
+    left.set_xlabel(f"{word} answer, fraction of the rows")
     left.set_ylabel(f"private answer less the {word} one")
     left.legend(fontsize=8, frameon=False)
     n, own = answers.plan_.n_samples, float(answers.epsilon)
@@ -462,7 +462,7 @@ def plot_answers(answers: WorkloadAnswers, *, reference: Any = None, confidence_
     right.set_xscale("log")
     right.set_yscale("log")
     right.set_xlabel("epsilon")
-    right.set_ylabel("root mean squared error, share of the rows")
+    right.set_ylabel("root mean squared error, fraction of the rows")
     right.legend(fontsize=8, frameon=False)
     for axis in (left, right):
         axis.grid(alpha=0.25)

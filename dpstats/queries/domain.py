@@ -338,7 +338,7 @@ def codes_of(rows: Rows) -> Counts:
 def outside_levels() -> InvalidData:
     """Return the error for entries with an undeclared level."""
     return InvalidData(
-        "X must hold declared levels only, got at least one entry outside those of the domain, or missing. Declare it, "
+        "X must hold declared levels only, but at least one entry is missing or not declared. Declare it, "
         "or give the domain other=[the attributes that may have such entries]."
     )
 
@@ -435,7 +435,7 @@ def check_tables(name: str, tables: Any, domain: Domain) -> tuple[Table, ...]:
     refusal = refuse(
         name,
         given=tables,
-        allowed="a number of attributes (all tables of so many), or a sequence of such numbers and of sequences of "
+        allowed="a number of attributes (all tables of that many), or a sequence of such numbers and of sequences of "
         "attributes",
     )
     if isinstance(tables, str | bytes) or not (_is_whole(tables) or isinstance(tables, Sequence)):

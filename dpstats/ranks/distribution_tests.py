@@ -305,7 +305,7 @@ def _search_rows(power: float, reached: Callable[[int], float]) -> int:
     while high < _MOST_SIMULATED and reached(high) < wanted:
         low, high = high, 2 * high
     if high >= _MOST_SIMULATED:
-        raise refuse("power", given=power, allowed=f"one that {_MOST_SIMULATED:,} rows reach")
+        raise refuse("power", given=power, allowed=f"reached by at most {_MOST_SIMULATED:,} rows")
     while high - low > max(0.02 * high, 1):
         middle = max(math.isqrt(low * high), low + 1)
         low, high = (middle, high) if reached(middle) < wanted else (low, middle)

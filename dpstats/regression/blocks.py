@@ -111,7 +111,7 @@ class Design:
                 raise refuse(
                     "x_bounds",
                     got=f"{half:g} and {design.y_half:g}",
-                    allowed=f"have half-widths that differ from that of y_bounds by a factor of at most {_LARGEST:g}",
+                    allowed=f"have half-widths within a factor of {_LARGEST:g} of the half-width of y_bounds",
                     remedy="Give the columns in other units.",
                 )
         return design

@@ -313,7 +313,7 @@ class ErrorLaw(Protocol):
 
     @property
     def remarks(self) -> tuple[str, ...]:
-        """What p-values of joint tests count beside the degrees of freedom of the residuals, as sentences."""
+        """Sentences on errors that p-values of joint tests include, besides the residuals' degrees of freedom."""
 
     def tail(self, z: Any) -> NDArray[np.float64]:
         """Return the probability of an error above z."""

@@ -657,7 +657,7 @@ def check_shares(shares: Any, plan: DesignPlan, known: Sequence[Any] | None) -> 
     ``known`` are the names of the columns, None if they are not known.
     """
     if not isinstance(shares, Mapping):
-        raise refuse("shares", given=shares, allowed="a mapping of columns to shares of the rows")
+        raise refuse("shares", given=shares, allowed="a mapping of columns to fractions of the rows")
     factors = plan.coding.factors if isinstance(plan, FactorsPlan) else {}
     d, found = plan.design.center.size, dict[str, Any]()
     for name, share in shares.items():

@@ -667,7 +667,10 @@ class MomentsPlan(DesignPlan):
 
     @property
     def _columns(self) -> str:
-        return "columns that spread by a quarter of their half-widths and residuals by a sixth of that of y_bounds"
+        return (
+            "columns with standard deviations of a quarter of their half-widths, and residuals of a sixth of the "
+            "half-width of y_bounds,"
+        )
 
     @property
     def noise_ratio(self) -> float:

@@ -436,7 +436,7 @@ class Mechanism(Releasing):
         return Plan(stages, self._guarantee)
 
     def _session(self, plan: Plan | None = None, size: int | None = None, **facts: Any) -> Session:
-        """Return a session for one release; ``facts`` are what its answer depends on besides what it releases."""
+        """Return a session for one release. ``facts`` are the inputs of its answer that are not released."""
         return self._session_of(plan or self.plan, size, **facts)
 
     def _plan_about(self, data: Any) -> Plan:

@@ -177,11 +177,11 @@ class RateFit(Printed):
     def verdict(self) -> str:
         """How the fit compares with the theory, by the interval that is printed.
 
-        * "reproduced": the line fits, and the whole interval is within the tolerance of the theory;
-        * "reproduced at finite size": the interval lacks the theory, and is within the tolerance of the prediction,
-          the slope of the whole formula in these cells;
-        * "not reproduced": the interval lacks the theory and the prediction;
-        * "undecided": anything else. `detectable` is the power.
+        * "reproduced": the line fits, and the whole interval is within the tolerance of the theory.
+        * "reproduced at finite size": the interval excludes the theory, and is within the tolerance of the prediction.
+          This is the slope of the whole formula in these cells.
+        * "not reproduced": the interval excludes the theory and the prediction.
+        * "undecided": none of these. `detectable` is the power.
         """
         of_theory = UNDECIDED if self.theory is None else judge(self.interval, self.theory, self.tolerance)
         of_size = UNDECIDED if self.prediction is None else judge(self.interval, self.prediction, self.tolerance)
@@ -303,10 +303,10 @@ class RateFit(Printed):
             return [f"{words} it does not fit (p = {self.powers.pvalue:.2g})."]
         words += f" it fits (p = {self.powers.pvalue:.2g})."
         if self.two is not None and self.two.pvalue < MISFIT:
-            return [f"{words} The slopes of the broken line are no exponents of such a sum."]
+            return [f"{words} The slopes of the broken line are not exponents of such a sum."]
         return [
-            f"{words} These cells do not tell a sum from a broken line. Each interval holds if its own model is right: "
-            "slopes of a broken line are no exponents of a sum."
+            f"{words} These cells do not distinguish a sum from a broken line. Each interval holds if its model is "
+            "right: slopes of a broken line are not exponents of a sum."
         ]
 
 

@@ -526,7 +526,7 @@ class Store:
         if problem is not None:
             kept = ""
             if what == "written" and self.path is not None:
-                kept = "; what was finished before is in the file: run again to resume"
+                kept = "; finished replications are in the file: run again to resume"
             raise StudyFileError(f"{self.path or 'the results'} cannot be {what} ({problem}){kept}") from problem
 
     def close(self) -> None:

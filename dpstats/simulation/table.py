@@ -340,7 +340,7 @@ Term = Callable[[Parameters], float]
 def usable_cells(results: StudyResults, loss: str, positive: bool = True) -> StudyResults:
     """Return the results without cells in which more than a few replications failed.
 
-    At least one must remain.
+    At least one cell must remain.
     """
     cells = tuple(
         cell
@@ -480,8 +480,8 @@ NOT_REPRODUCED = "not reproduced"
 def judge(interval: ConfidenceInterval, theory: float, tolerance: float) -> str:
     """Return the verdict on a theory by the interval alone.
 
-    "reproduced" if the whole interval is within the tolerance of the theory: the truth is then not off by more.
-    "not reproduced" if the interval lacks the theory, and otherwise "undecided".
+    "reproduced" if the whole interval is within the tolerance of the theory, so that the error is not larger.
+    "not reproduced" if the interval excludes the theory. Otherwise "undecided".
     """
     if theory - tolerance <= interval.low and interval.high <= theory + tolerance:
         return REPRODUCED

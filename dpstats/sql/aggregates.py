@@ -446,7 +446,7 @@ def _quantiles(found: list[tuple[Quantiles, str]], groups: tuple[Group, ...], ar
     )
     taken = [fold(label) for label in (*labels, *(group.name for group in groups))]
     if len(set(taken)) < len(taken):
-        raise refuse("SELECT", allowed="give each column a name of its own", remedy="Name them with AS.")
+        raise refuse("SELECT", allowed="give each column a different name", remedy="Name them with AS.")
     return replace(first, q=q, labels=labels)
 
 
@@ -482,7 +482,7 @@ def _several(found: list[tuple[Measure, str]], groups: tuple[Group, ...]) -> Sev
     if len({fold(label) for label in labels}) < len(labels):
         repeated = next(label for i, label in enumerate(labels) if fold(label) in map(fold, labels[:i]))
         raise refuse(
-            "SELECT", got=f"{repeated!r} twice", allowed="give each column a name of its own", remedy="Name it with AS."
+            "SELECT", got=f"{repeated!r} twice", allowed="give each column a different name", remedy="Name it with AS."
         )
     shared = tuple(columns.values())
     if discovers:

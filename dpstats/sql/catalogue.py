@@ -19,7 +19,7 @@ from typing import Any
 from dpstats.data.duckdb_rows import File, parquet_columns, parquet_table, text_literal
 from dpstats.data.file_rows import FileRows, Found, check_same_columns, find_files
 from dpstats.data.parameters import column_names
-from dpstats.errors import InvalidData, InvalidParameter, nearest, refuse, refuse_data, show
+from dpstats.errors import InvalidData, InvalidParameter, nearest, refuse, refuse_data, show, show_names
 
 # Tables and columns
 
@@ -172,7 +172,10 @@ class Catalogue:
                 raise refuse(parameter, got=why, allowed=allowed, remedy=self._nearest(key))
             there = [(table, column) for table, column in named if column in self.tables[table].columns]
             if not there:
-                raise refuse(parameter, given=key, allowed="name columns that are there", remedy=self._nearest(key))
+                known = self.tables[named[0][0]]
+                columns = show_names(name for name, _ in known.columns.values())
+                allowed = f"name columns of {known.name} ({columns})"
+                raise refuse(parameter, given=key, allowed=allowed, remedy=self._nearest(key))
             if len(there) > 1:
                 raise refuse(parameter, got=f"{key!r}, which may be two", allowed="name one column")
             if there[0] in found.values():

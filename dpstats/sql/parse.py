@@ -240,7 +240,7 @@ def _list_needed(measure: Measure | Several, groups: tuple[Group, ...]) -> froze
 
 
 class _Reader:
-    """Reads one query; tables get the names of their instances in the order in which they are met."""
+    """Reader of one query. Instances of tables get their names in the order of the query."""
 
     def __init__(self, catalogue: Catalogue, units: bool) -> None:
         self._catalogue = catalogue
@@ -430,7 +430,7 @@ class _Reader:
             if table.unit is None:
                 raise refuse(
                     f"table {table.name}",
-                    allowed="have a unit, as it is private",
+                    allowed="have a unit, because it is private",
                     remedy="Name the column that says whose a row is, or the key of a table that has one "
                     "(unit={'items': 'order -> orders.id'}).",
                 )

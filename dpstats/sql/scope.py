@@ -9,7 +9,7 @@ from datetime import date, datetime
 from operator import eq, ge, gt, le, lt, ne
 from typing import Any, NamedTuple, NoReturn
 
-from dpstats.errors import InvalidParameter, nearest, refuse
+from dpstats.errors import InvalidParameter, nearest, refuse, show_names
 from dpstats.sensitivity.elastic import Column, Distinct, Join, Relation, Select, tables
 from dpstats.sql.catalogue import Catalogue, ColumnType, fold
 from dpstats.sql.query import (
@@ -248,9 +248,11 @@ class Scope:
         places = [self.sources[fold(source)]] if source else list(self.sources.values())
         found = [columns[fold(name)] for columns in places if fold(name) in columns]
         if not found:
-            remedy = nearest(name, [known.name for columns in places for known in columns.values()])
-            remedy = remedy or "Text is in single quotes, names in double quotes."
-            raise refuse("the column", given=name, allowed=f"in {source or 'FROM'}", remedy=remedy)
+            known = [each.name for columns in places for each in columns.values()]
+            remedy = nearest(name, known) or "Text is in single quotes, names in double quotes."
+            raise refuse(
+                "the column", given=name, allowed=f"in {source or 'FROM'} ({show_names(known)})", remedy=remedy
+            )
         if len(found) > 1 and not self.equated(found):
             remedy = "Write it with the name of its table."
             raise refuse(repr(name), allowed="name one column", remedy=remedy)

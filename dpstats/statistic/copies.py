@@ -162,9 +162,9 @@ def is_installed(name: Any) -> bool:
 
 @contextlib.contextmanager
 def hide_modules() -> Iterator[None]:
-    """Let code that imports a module of the user by a name made at run time find a new one, not that of all blocks.
+    """Give a new module to code that imports a module of the user by a name made at run time.
 
-    The import statements of copies find copies of the modules that they name.
+    It does not find the module that all blocks share. The import statements of copies find copies.
     """
     before, hidden = _find_hidden()
     try:
@@ -191,7 +191,7 @@ def _restore_modules(before: dict[str, Any], hidden: dict[str, Any]) -> None:
 
 
 _LAST: list[dict[str, Any]] = [{}, {}]
-"""The modules that were there before the last block, and those of them that were hidden."""
+"""The modules that existed before the last block, and the hidden ones among them."""
 
 
 def _find_hidden() -> list[dict[str, Any]]:

@@ -181,7 +181,7 @@ def _evaluate(
             total += weight * _numbers(function(*arguments), n_outputs, link)
         return total
 
-    # A stop must not interrupt what is undone after the block.
+    # A stop must not interrupt the undoing after the block.
     with silent(), hide_modules(), _Stops(time_limit) as stops:
         total = stops.run(compute)
     if stops.interrupted:

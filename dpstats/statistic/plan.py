@@ -47,7 +47,7 @@ FEWEST = 60
 LEAST, RECOMMENDED = 60.0, 80.0
 """Blocks times epsilon: below the first a plan is refused, below the second it warns."""
 _FOR_LOCATION = 42.0
-"""Blocks times the epsilon of the location: more of it does not make the location better."""
+"""Largest useful product of the number of blocks and the epsilon of the location."""
 _LARGEST_SHARE = 0.6
 _LEAST_SCALE = 0.45  # of a released scale
 _CLIPS = (1.25, 1.5, 1.75, 2.0, 2.25, 2.5, 2.75, 3.0, 3.5, 4.0)
@@ -366,7 +366,7 @@ class Rehearsal(Printed):
         if not self.holds:
             notes.insert(
                 0,
-                "Warning: intervals cover less than they say on rows like these. Try fewer blocks, a larger skewness "
+                "Warning: intervals undercover on rows like these. Try fewer blocks, a larger skewness "
                 "or remainder, a link, or another statistic.",
             )
         return Summary(
@@ -391,7 +391,7 @@ def rehearse(
     confidence_level: float | None,
     random_state: Any,
 ) -> Rehearsal:
-    """Return what fits of a `PrivateStatistic` to samples of public rows say about the statistic of all of them."""
+    """Compare fits of a `PrivateStatistic` to samples of public rows with the statistic of all these rows."""
     count, level = (check_integer("n_replications", n_replications, at_least=_FEWEST), usual_level(confidence_level))
     rng = check_random_state(random_state)
     if rng is None:

@@ -401,7 +401,7 @@ class PrivateStatistic(HasEstimates, PrivateEstimator[StatisticPlan]):
             f"{self.plan_.skewness:g}, and a bias of a block of at most {self.plan_.block_bias:.2g} of its standard "
             "deviation. They assume that no row alone moves its block far from the others. Test this with rehearse on "
             "public rows, and give a larger skewness and remainder for heavier tails.",
-            "The guarantee holds if the function uses nothing but the rows of its block.",
+            "The guarantee holds if the function uses only the rows of its block.",
         ]
         if not np.all(self.located_):
             found.insert(
@@ -428,7 +428,7 @@ class PrivateStatistic(HasEstimates, PrivateEstimator[StatisticPlan]):
         if np.any(np.asarray(self.failed_share_) * self.n_blocks_ > many):
             found.insert(
                 0,
-                "Warning: many blocks failed, and the estimate is about the others. If the values of blocks decide "
+                "Warning: many blocks failed, and the estimate describes the others. If the values of blocks decide "
                 "which fail, as the logarithm of 0 does, the interval may miss. Try the function on blocks of this "
                 "size of public data with check_locality.",
             )
@@ -480,7 +480,7 @@ class PrivateStatistic(HasEstimates, PrivateEstimator[StatisticPlan]):
     def difference(self, other: PrivateStatistic) -> Estimates:
         """Return the difference to a statistic that was fitted on other, independent rows.
 
-        Limits are combined from those of both, as MOVER does (Zou and Donner 2008). It costs no privacy.
+        The limits of both are combined by the method MOVER (Zou and Donner 2008). It costs no privacy.
         """
         check_is_fitted(self)
         if not isinstance(other, PrivateStatistic):
@@ -609,7 +609,7 @@ def check_locality(
     Parameters
     ----------
     function : callable
-        As for `PrivateStatistic`.
+        The function, as in `PrivateStatistic`.
     X : array or data frame
         Public or synthetic rows: values and errors are shown.
     y : sequence, optional

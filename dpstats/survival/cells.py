@@ -194,7 +194,7 @@ def checked_rows(table: Table, others: int | None = None) -> tuple[Floats, Steps
                 "times",
                 got="at least one that is missing, infinite or negative",
                 allowed="finite and not negative",
-                remedy="Correct it by a rule for its row alone, such as a missing time counts as censored at 0.",
+                remedy="Correct it by a rule for its row alone: for example, a missing time counts as censored at 0.",
             )
     codes = as_int64(table.event)
     if bool((codes < 0).any()):

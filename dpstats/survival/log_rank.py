@@ -412,7 +412,7 @@ class LogRankTest(HasResult[LogRankResult], SurvivalEstimator[LogRankPlan]):
             low, high = high, 2 * high
         if high >= MOST_ROWS:
             raise refuse(
-                "power", got=f"{wanted:g} at a hazard ratio of {hazard_ratio:g}", allowed="one that 2^31 rows reach"
+                "power", got=f"{wanted:g} at a hazard ratio of {hazard_ratio:g}", allowed="reached by at most 2^31 rows"
             )
         while high - low > max(0.01 * high, 1):
             middle = max(math.isqrt(low * high), low + 1)

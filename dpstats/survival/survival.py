@@ -90,7 +90,7 @@ class PrivateSurvival(ComparesCurves):
     ----------
     edges_ : ndarray of shape (n_bins + 1,), or (n_bins,) if the first bin is time 0
         0 and the right edges of the bins.
-    survival_ : ndarray of the shape of edges_, or (n_groups, edges)
+    survival_ : ndarray of the shape of ``edges_``, or (n_groups, edges)
         Estimated survival at the edges, which never increases; NaN beyond the usable range.
     at_risk_ : ndarray of shape (n_bins,), or (n_groups, n_bins)
         Number at risk in each bin, with noise: not whole, and perhaps negative.
@@ -398,7 +398,7 @@ class PrivateSurvival(ComparesCurves):
             return ""
         return (
             f"The width of the bins may change the restricted mean by {grid:.2g}, and sampling and noise by "
-            f"{half:.2g}. The interval includes it. More bins, or edges that are closer where the curve is steep, help."
+            f"{half:.2g}. The interval includes both. Use more bins, or closer edges where the curve is steep."
         )
 
     # Competing causes

@@ -359,8 +359,8 @@ class ContingencyTable(ComparesGroups, HasEstimates, PrivateEstimator[TablePlan]
         expected = margins_product(margins)[0] * max(cells.total, 0.0)
         names = ", ".join(str(name) for name in cells.names)
         note = (
-            "The larger p-value of two bootstraps, whose level is measured and not proved: near what is stated, and "
-            "smaller where n epsilon is small (validation/results/tables.md)."
+            "The larger p-value of two bootstraps. Their level is measured, not proved: it is close to the nominal "
+            "level, and below it if n epsilon is small (validation/results/tables.md)."
         )
         null, name = f"{names}: independent", "score chi-square"
         return TableTest(statistic, pvalue, expected, null, note, size, self.privacy_, name)

@@ -64,7 +64,7 @@ class Cells:
 
     @cached_property
     def projected(self) -> Numbers:
-        """The nearest counts that are not negative and add up to the total."""
+        """The nearest nonnegative counts that add up to the total."""
         flat = projection(self.counts.ravel()[None], np.array([max(self.total, 0.0)]))
         return flat.reshape(self.counts.shape)
 

@@ -135,7 +135,7 @@ class NoisyShares:
 
     @classmethod
     def stack(cls, shares: Sequence[NoisyShare]) -> NoisyShares:
-        """Return the shares as arrays."""
+        """Return the proportions as arrays."""
         rows = [
             (
                 *(share.having, share.lacking, share.size),

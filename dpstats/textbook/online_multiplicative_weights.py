@@ -322,9 +322,7 @@ class OnlinePlan(ReleasePlan):
         if self.error_bound >= VACUOUS:
             found.append(VACUOUS_NOTE)
         if not self.noise_of.enough:
-            found.append(
-                "There may be more surprising queries than updates: the bound is about all answers until then."
-            )
+            found.append("There may be more surprising queries than updates: the bound covers the answers until then.")
         return found
 
     def __str__(self) -> str:
@@ -590,7 +588,7 @@ class OnlineMultiplicativeWeights(HistogramRelease[OnlinePlan]):
         """Return the state and the error bound of the stream. It prints as text, and shows as HTML in a notebook."""
         names, columns, _ = self._records()
         plan = self.plan_
-        notes = ["The bound is about the answers of answer(); predict() answers from the last hypothesis, without one."]
+        notes = ["The bound covers the answers of answer(); predict() answers from the last hypothesis, without one."]
         notes += plan.notes()
         notes += [SIMULATED] * self.privacy_.simulated
         return Summary(

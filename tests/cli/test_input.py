@@ -54,7 +54,10 @@ TABLES = {
     "a quote": (b'age,b\n1,2\n3,"secret\n4,5\n', "x.csv: a quote is not closed"),
     "a long line": (b"age\n1\n2,secret\n", "as many entries as the first line has names (1)\n"),
     "names of rows": (b"age,name\n1,2,3\n4,5,6\n7,8,9\n", "as many entries as the first line has names (2)\n"),
-    "semicolons": (b"age;b\n1;2\n3;4\n", "--column must name columns of x.csv ('age;b'), got 'age'"),
+    "semicolons": (
+        b"age;b\n1;2\n3;4\n",
+        "--column must name columns of x.csv ('age;b'), got 'age'. If entries are separated by ';', set --sep ';'",
+    ),
     "spaces": (b"a, age\n1,2\n3,4\n", "x.csv ('a', ' age'), got 'age'"),
     "a name of two lines": (b'"a\nge",b\n1,2\n3,4\n', r"('a\nge', 'b'), got 'age'"),
     "many names": (b",".join(b"c%d" % j for j in range(99)), "'c19', ... 79 more), got 'age'"),

@@ -66,11 +66,11 @@ def test_adaptive_mean_states_its_assumption(table: Path, capsys: pytest.Capture
     assert main([*arguments, "--seed", "1"]) == 0
     out = capsys.readouterr().out
     assert "Private adaptive mean" in out
-    assert "the stated standard deviation is an upper bound, and nothing else" in out
+    assert "the stated standard deviation is an upper bound, without other assumptions" in out
     assert 'estimand="tails" gives intervals of' in " ".join(out.split())
     result = json_of([*arguments, "--column", "visits", "--std", "4", "--tails", "variance"], capsys)
     assert result["estimator"] == "AdaptiveMean" and result["tails"] == "variance"
-    assert "upper bound, and nothing else" in result["assumption"]
+    assert "upper bound, without other assumptions" in result["assumption"]
     assert [column["std"] for column in result["columns"]] == [12, 4]
     for column, truth in zip(result["columns"], (40, 3), strict=True):
         # Six times the interval's half-width is a false alarm below 1e-12.

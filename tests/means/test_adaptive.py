@@ -474,7 +474,7 @@ def test_what_intervals_assume_is_in_their_estimand() -> None:
     fitted = AdaptiveMean(random_state=0, **OPTIONS).fit(X)
     safe = fitted.confidence_interval()
     assert safe.estimand == fitted.estimand_
-    assert "standard deviation is an upper bound, and nothing else" in safe.estimand
+    assert "standard deviation is an upper bound, without other assumptions" in safe.estimand
     tails = fitted.confidence_interval(estimand="tails")
     rows, shift = fitted.plan_.screen.unnoticed
     assert "at most as heavy as normal ones of the stated standard deviation" in tails.estimand

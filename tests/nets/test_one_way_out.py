@@ -148,7 +148,7 @@ EXTRA = {
 """Parameters beyond the common ones: what intervals cover, and which coefficients or proportions are asked for."""
 
 
-_CHOSEN, _BOUND = "for which the ends were chosen", "at most 1 - beta"
+_CHOSEN, _BOUND = "for which the fit chose its limits", "at most 1 - beta"
 
 ONE_LEVEL = {
     **dict.fromkeys(["PrivateQuantile", "PrivateMedian", "GroupQuantiles"], _CHOSEN),

@@ -27,7 +27,7 @@ def test_both_exponents_are_found_and_intervals_cover() -> None:
         misses = [not found.intervals[which].low <= truth <= found.intervals[which].high for found in sums]
         assert sum(misses) <= 5
         assert np.mean([found.exponents[which] for found in sums]) == pytest.approx(truth, abs=0.05)
-        # The slopes of a broken line are no exponents of a sum.
+        # The slopes of a broken line are not exponents of a sum.
         regimes = [fit.two.intervals[which] for fit in fits if fit.two is not None]
         assert sum(one is None or not one.low <= truth <= one.high for one in regimes) > 5
 
@@ -37,7 +37,7 @@ def test_the_report_says_whose_an_interval_is() -> None:
     fit = fit_rate(synthetic(added, rng, cells(1), replications=20_000), "n")
     words = " ".join(str(fit).split())
     assert "first of two powers" in words and "broken line" in words
-    assert "The slopes of the broken line are no exponents of such a sum" in words
+    assert "The slopes of the broken line are not exponents of such a sum" in words
     fit = fit_rate(synthetic(broken, rng, cells(1), replications=20_000), "n")
     assert "A n^a + B n^b: it does not fit" in " ".join(str(fit).split())
     fit = fit_rate(synthetic(added, rng, cells(1)[::3], replications=20_000), "n")

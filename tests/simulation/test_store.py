@@ -129,7 +129,7 @@ def test_no_space_left_loses_nothing_that_is_finished(
         # Blocks of one replication, each written at once.
         patched.setattr("dpstats.simulation.study.BLOCK_SECONDS", 0.0)
         patched.setattr(store.sqlite3, "connect", lambda *a, **k: FullDisk(connect(*a, **k), 5))
-        with pytest.raises(StudyFileError, match=r"disk is full.*what was finished before is in the file"):
+        with pytest.raises(StudyFileError, match=r"disk is full.*finished replications are in the file"):
             study.run(path, n_jobs=jobs)
     kept = rows_of(path)
     assert 4 < len(kept) < 120 and set(kept) < set(alone)

@@ -33,7 +33,7 @@ def test_names_are_found_whatever_their_case() -> None:
         (lambda: CATALOGUE.columns_of("bins", ["x.a"]), "got 'x.a': 'x' is no table$"),
         (lambda: CATALOGUE.columns_of("bins", ["v.a"]), r"is a view.*PrivateSQL\(\{'v': \.\.\.\}\)"),
         (lambda: Catalogue({}).table("v"), r"\(none\), got 'v', which is no table.*PrivateSQL\(\{'v': \.\.\.\}\)"),
-        (lambda: CATALOGUE.columns_of("bounds", ["rows.b"]), "columns that are there"),
+        (lambda: CATALOGUE.columns_of("bounds", ["rows.b"]), r"columns of Rows \(\[.*\]\), got 'rows.b'"),
         (lambda: quoted("a\0b"), "zero character"),
     ],
 )

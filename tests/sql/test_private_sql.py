@@ -134,7 +134,7 @@ def test_a_connection_is_left_as_it_is(connection: Any) -> None:
         ({"interval": 1}, "interval must be True or False"),
         ({"bounds": {"r.a": (1, 0)}}, r"bounds\['r.a'\] must be low < high"),
         ({"bounds": {"r.a": 3}}, r"bounds\['r.a'\] must be two numbers"),
-        ({"bounds": {"r.z": (0, 1)}}, "columns that are there"),
+        ({"bounds": {"r.z": (0, 1)}}, r"must name columns of r \(\[.*\]\)"),
         ({"bins": {"r.a": (3, 1)}}, r"bins\['r.a'\] must be two edges or more"),
         ({"bins": {"r.g": (0, 1)}, "categories": {"r.g": [0]}}, "without categories"),
         ({"categories": {"r.g": "ab"}}, r"categories\['r.g'\] must be a sequence"),

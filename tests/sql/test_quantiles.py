@@ -172,7 +172,7 @@ def test_the_budget_is_charged_once_and_before_the_rows_are_read() -> None:
         ("SELECT MEDIAN(r.n), MEDIAN(q.n) FROM r JOIN r q ON r.n = q.n", "quantiles of several columns|this join"),
         ("SELECT g, MEDIAN(n), QUANTILE_CONT(n, 0.9) FROM r GROUP BY g", "several quantiles with GROUP BY"),
         ("SELECT MEDIAN(n), QUANTILE_CONT(n, 0.5) FROM r", "each quantile once"),
-        ("SELECT MEDIAN(n) AS a, QUANTILE_CONT(n, 0.3) AS A FROM r", "a name of its own"),
+        ("SELECT MEDIAN(n) AS a, QUANTILE_CONT(n, 0.3) AS A FROM r", "a different name"),
         ("SELECT g, MEDIAN(n) FROM r GROUP BY g HAVING MEDIAN(n) > 3", "HAVING or LIMIT by the values"),
         ("SELECT g, MEDIAN(n) FROM r GROUP BY g ORDER BY 2 LIMIT 1", "HAVING or LIMIT by the values"),
         ("SELECT MEDIAN(r.n) FROM r JOIN s ON r.g = s.g", "a quantile in this join"),

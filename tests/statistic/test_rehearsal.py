@@ -35,7 +35,7 @@ def test_a_biased_statistic_is_seen() -> None:
         ROWS, n_samples=2000, n_replications=20
     )
     assert not found.holds and found.coverage[0] == 0 and found.bias[0] < -1
-    assert "cover less than they say" in str(found.summary())
+    assert "intervals undercover" in str(found.summary())
 
 
 def test_frames_outcomes_links_and_outputs() -> None:
