@@ -222,14 +222,14 @@ def statistic_plan(
     losses = block_loss(parameters, n / counts)
     law = min(range(len(laws)), key=lambda i: float((tried[i].min(axis=0) * losses).min()))
     widths = tried[law].min(axis=0) * losses
-    # The fewest that are about as good: larger blocks have smaller biases.
-    place = int(np.argmax(widths <= _ABOUT_AS_GOOD * widths.min()))
+    place = _fewest_good(widths)
     if skewness > _USUAL_SKEWNESS:
         # Planned widths are of nearly normal values, and favor many blocks. The clip then cuts off a long tail that the
         # released scale does not show. With a skewness of 11.5, blocks of 35 rows covered 0.78, and of 64 rows 0.93.
         small = skewness / np.sqrt(n // counts) > _LARGEST_BLOCK_SKEWNESS
         enough = ~small | (counts * epsilon <= RECOMMENDED)
-        place = min(place, max(int(enough.sum()) - 1, 0))
+        usual = _tried(counts, n, epsilon, n_outputs, guarantee, laws[law], _USUAL_SKEWNESS, remainder).min(axis=0)
+        place = min(place, _fewest_good(usual * losses), max(int(enough.sum()) - 1, 0))
     clip = int(np.argmin(tried[law][:, place]))
     k = int(counts[place])
     first = min(_FOR_LOCATION / k, _LARGEST_SHARE * epsilon)
@@ -243,6 +243,11 @@ def statistic_plan(
     ]
     stages.append(_sums_stage(laws[law], guarantee, first, n_outputs))
     return StatisticPlan(tuple(stages), guarantee, n, d, k, n_outputs, _CLIPS[clip], skewness, remainder, parameters)
+
+
+def _fewest_good(widths: Any) -> int:
+    """Return the place of the fewest blocks that are about as good: larger blocks have smaller biases."""
+    return int(np.argmax(widths <= _ABOUT_AS_GOOD * widths.min()))
 
 
 def _tried(

@@ -153,6 +153,10 @@ class Area:
         # Late events of rows that leave were not seen, 6Q of them: where they were depends on the shape.
         unseen = np.minimum(6 * curves.censored_positions / at_risk, 1.0) * shapes.unknown_std
         sampling = sampling + (height * shaped * hazard * np.hypot(shapes.hidden_std, unseen) / 6) ** 2
+        # From a reduced hazard on, the survival is between 0 and what remains: so much may the area be off.
+        remains = np.maximum(before - hazard * before, 0.0) * np.diff(curves.cut, axis=1, prepend=False)
+        after = np.maximum(until - edges[1:], 0.0) + widths * (linear + np.abs(shapes.slopes) * shaped / 6)
+        sampling = sampling + (remains * after) ** 2
         variance = np.maximum(np.where(usable, sampling, 0.0).sum(axis=1), 0.0)
         # By hazards d/E': through d and E', which is at risk in all earlier bins.
         per_at_risk = np.where(usable, -of_hazard * hazard / effective, 0.0)

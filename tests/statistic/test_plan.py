@@ -125,3 +125,12 @@ def test_a_plan_says_how_it_locates() -> None:
     text = str(PrivateStatistic(np.mean).plan(5000, 2))
     assert "one of 324,032,126 centers and scales" in text
     assert "order: a uniform order of 5,000, not released" in text
+
+
+@pytest.mark.parametrize(("n", "epsilon"), [(6000, 2.0), (20_000, 0.3), (100_000, 1.0)])
+def test_a_larger_skewness_than_usual_never_makes_blocks_smaller(n: int, epsilon: float) -> None:
+    counts = [
+        PrivateStatistic(np.mean, bounds=(0, 1), epsilon=epsilon, skewness=skewness).plan(n).n_blocks
+        for skewness in (8.0, 10.0, 12.0, 16.0, 30.0)
+    ]
+    assert counts == sorted(counts, reverse=True) and counts[-1] < counts[0]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from dpstats.survival import PrivateSurvival
 from dpstats.survival.table import Area, area_weights, band_areas
 from tests.survival.test_curves import M, cells_of, discrete_rows, exact
 
@@ -58,3 +59,10 @@ def test_a_curve_that_ends_early_has_bounds_from_its_band() -> None:
     cells[0, :4] = 10
     area = Area.compute(exact(cells), EDGES, 8.0, discrete=False)
     assert not area.reached[0] and Area.compute(exact(cells), EDGES, 2.5, discrete=False).reached[0]
+
+
+def test_a_bin_in_which_nearly_all_rows_have_events_widens_the_interval() -> None:
+    rng = np.random.default_rng(0)
+    times = 0.23 * np.exp(0.64 * rng.normal(size=8000))
+    found = PrivateSurvival(horizon=1.0, bins=1, random_state=0).fit(times, np.ones(8000)).rmst()
+    assert found.low < np.minimum(times, 1.0).mean() < found.high
