@@ -296,7 +296,7 @@ def refuse_name(
     got : str, optional
         A description of the name.
     of : str
-        What has the columns.
+        Name of the table in the message.
 
     Examples
     --------

@@ -574,7 +574,7 @@ _REMEDIES = {
     "`.` operator": "Name each column: 'y ~ x + z'.",
     "String literals": "Write names of columns without quotes, or as Q('a name').",
 }
-"""What to write in place of a part of the formula, or of what its parser says of it."""
+"""Remedies by a part of the formula, or of its parser's message."""
 
 
 def _terms(formula: Any) -> tuple[list[Any] | None, list[Any]]:

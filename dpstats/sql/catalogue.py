@@ -150,7 +150,7 @@ class Catalogue:
         return f"is {'a view, which may hide a join' if view else 'no table'}{advice}"
 
     def _nearest(self, key: Any) -> str:
-        """Return the remedy for a key that is no column: the nearest one."""
+        """Return the remedy for a wrong key: the nearest column."""
         tables = self.tables.values()
         return nearest(key, [f"{table.name}.{column}" for table in tables for column, _ in table.columns.values()])
 

@@ -130,7 +130,7 @@ def test_what_does_not_go_together_is_refused() -> None:
     refused({}, times, words="event indicator")
     refused({"groups": ["old", "new"]}, times, events, words="2 columns")
     refused({}, FRAME[["week", "person"]], events, words="^n_features ", kind=InvalidParameter)
-    refused({"time": "month", "event": "arrest"}, FRAME, words="columns must", kind=InvalidParameter)
+    refused({"time": "month", "event": "arrest"}, FRAME, words="time must", kind=InvalidParameter)
     refused({"time": "week", "event": "arrest"}, times.to_numpy(), words="data frame with the column that event names")
 
 
