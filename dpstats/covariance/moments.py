@@ -31,7 +31,7 @@ from dpstats.inference.error_distributions import (
 )
 from dpstats.inference.estimates import Estimates
 from dpstats.inference.results import list_some
-from dpstats.lattice.sums import Sums, apply_columns, gram, row_bits, summed
+from dpstats.lattice.products import Sums, apply_columns, gram, row_bits, summed
 from dpstats.means.ellipsoids import join_symmetric, split_symmetric
 from dpstats.privacy.plan import ReleasePlan
 from dpstats.privacy.stages import Block

@@ -33,7 +33,7 @@ from dpstats.data.values import as_int64
 from dpstats.errors import refuse
 from dpstats.inference.estimates import Estimates, HasEstimates
 from dpstats.lattice import check_finite_rows
-from dpstats.lattice.sums import Sums
+from dpstats.lattice.products import Sums
 from dpstats.means.ellipsoids import (
     ROUND_MEAN,
     WIDER,

@@ -31,7 +31,7 @@ from dpstats.inference.estimates import Estimates, HasEstimates
 from dpstats.inference.figures import new_figure, plain
 from dpstats.inference.results import hide_noise, significant
 from dpstats.lattice import check_finite_rows
-from dpstats.lattice.sums import finest
+from dpstats.lattice.products import finest
 from dpstats.means.ellipsoids import check_box
 from dpstats.privacy.guarantee import PrivacyGuarantee
 from dpstats.release.additive import additive_stages

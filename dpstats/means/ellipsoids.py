@@ -22,8 +22,7 @@ from dpstats.data.values import as_int64
 from dpstats.errors import refuse
 from dpstats.lattice import check_finite_rows
 from dpstats.lattice.base import check_region
-from dpstats.lattice.rounding import SHIFT, accepted_norm, compile_loops, is_compiled, pattern
-from dpstats.lattice.sums import (
+from dpstats.lattice.products import (
     BESIDE,
     ROWS,
     Sums,
@@ -35,6 +34,7 @@ from dpstats.lattice.sums import (
     row_bits,
     sum_items,
 )
+from dpstats.lattice.rounding import SHIFT, accepted_norm, compile_loops, is_compiled, pattern
 from dpstats.means.moments import Region
 from dpstats.privacy.guarantee import PrivacyGuarantee
 from dpstats.privacy.plan import ReleasePlan

@@ -17,8 +17,7 @@ from dpstats.data.rows import Rows, Table
 from dpstats.data.values import as_int64
 from dpstats.errors import attempt, refuse
 from dpstats.lattice import check_finite, observed_pairs
-from dpstats.lattice.rounding import squared_norms
-from dpstats.lattice.sums import (
+from dpstats.lattice.products import (
     ROWS,
     Integers,
     Sums,
@@ -30,6 +29,7 @@ from dpstats.lattice.sums import (
     sum_items,
     weighted,
 )
+from dpstats.lattice.rounding import squared_norms
 from dpstats.means.moments import check_bounds
 from dpstats.regression.passes import Bins, Floats, Passes, apply_columns, choose_passes
 
@@ -168,7 +168,7 @@ class Design:
 
 # A fit converts its rows once, and keeps them if they are few enough. Rows are rounded to integers on a fine lattice.
 # Matrices and coefficients that multiply them are public and rounded so that the products are exact
-# (dpstats/lattice/sums.py). So the contribution of a row does not depend on other rows, nor on the processor.
+# (dpstats/lattice/products.py). So the contribution of a row does not depend on other rows, nor on the processor.
 
 Result = TypeVar("Result")
 X_BITS = 18

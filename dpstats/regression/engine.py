@@ -24,7 +24,7 @@ from dpstats.data.values import as_int64, quiet
 from dpstats.errors import refuse, refuse_data, state_charges
 from dpstats.lattice import check_finite_rows
 from dpstats.lattice.base import FREE_SQUARES, FREE_SQUARES_L1, box_movement, free_weight
-from dpstats.lattice.sums import Sums
+from dpstats.lattice.products import Sums
 from dpstats.means.moments import check_bounds
 from dpstats.privacy.guarantee import PrivacyGuarantee
 from dpstats.privacy.plan import ReleasePlan

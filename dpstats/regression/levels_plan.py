@@ -18,7 +18,7 @@ from dpstats.data.parameters import check_real
 from dpstats.data.schema import Categories, Column
 from dpstats.data.values import as_int64
 from dpstats.errors import InvalidParameter, attempt, refuse, show, show_names
-from dpstats.lattice.sums import Sums, finest, row_bits
+from dpstats.lattice.products import Sums, finest, row_bits
 from dpstats.means.ratio import GaussianTotals, LaplaceTotals, Noise, Totals
 from dpstats.privacy.gaussian import gaussian_sigma
 from dpstats.privacy.guarantee import PrivacyGuarantee

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from scipy.special import chdtr, chdtri, ndtr
 
 from dpstats.data.parameters import check_real
-from dpstats.lattice.sums import finest, row_bits
+from dpstats.lattice.products import finest, row_bits
 from dpstats.privacy.guarantee import PrivacyGuarantee
 from dpstats.privacy.stages import Block as StageBlock
 from dpstats.regression.blocks import COUNT_BITS, X_BITS, Design, Question

@@ -26,8 +26,8 @@ from numpy.typing import NDArray
 from scipy.special import betainc, gammainc
 
 from dpstats.data.values import as_int64
+from dpstats.lattice.products import Sums, gram
 from dpstats.lattice.rounding import squared_norms
-from dpstats.lattice.sums import Sums, gram
 from dpstats.privacy.stages import Block as StageBlock
 from dpstats.regression.blocks import Block, Bounded, Coordinates, Design, Question
 from dpstats.regression.passes import Bins, Floats, Passes

@@ -24,7 +24,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dpstats.lattice.sums import above_diagonal
+from dpstats.lattice.products import above_diagonal
 from dpstats.regression.blocks import X_BITS, Design, Question
 from dpstats.regression.hypotheses import Levels
 from dpstats.regression.passes import Floats

@@ -15,7 +15,7 @@ from scipy.special import ndtr
 from dpstats.data.parameters import check_real
 from dpstats.errors import refuse
 from dpstats.lattice.base import FREE_SQUARES, box_movement, free_weight
-from dpstats.lattice.sums import finest, row_bits
+from dpstats.lattice.products import finest, row_bits
 from dpstats.privacy.gaussian import gaussian_sigma
 from dpstats.privacy.guarantee import PrivacyGuarantee
 from dpstats.privacy.plan import ReleasePlan

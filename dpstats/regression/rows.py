@@ -16,7 +16,7 @@ from scipy.special import expit
 
 from dpstats.data.values import as_int64
 from dpstats.lattice import isqrt_up
-from dpstats.lattice.sums import Sums, above_diagonal, dyadic, factor_bits, gram, inside_ball, powered_norms
+from dpstats.lattice.products import Sums, above_diagonal, dyadic, factor_bits, gram, inside_ball, powered_norms
 from dpstats.privacy.stages import Block as StageBlock
 from dpstats.regression.blocks import COUNT_BITS, REACH, X_BITS, Ball, Block, Bounded, Coordinates, Question
 from dpstats.regression.passes import Bins, Floats

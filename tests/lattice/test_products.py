@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from dpstats.errors import ScaleOutOfRange
-from dpstats.lattice import sums as products
-from dpstats.lattice.sums import (
+from dpstats.lattice import products
+from dpstats.lattice.products import (
     ROW_BITS,
     ROWS,
     above_diagonal,

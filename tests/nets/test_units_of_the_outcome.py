@@ -9,7 +9,7 @@ import pytest
 
 from dpstats.groups import GroupMeans
 from dpstats.groups.comparisons import draw
-from dpstats.lattice.sums import above_diagonal
+from dpstats.lattice.products import above_diagonal
 from dpstats.means.ratio import TOTALS
 from dpstats.regression import PrivateLinearRegression, PrivateLogisticRegression, SufficientStatisticsRegression
 from dpstats.regression.linear_path import STAGE

@@ -10,7 +10,7 @@ import pytest
 
 from dpstats.data import Table
 from dpstats.errors import InvalidData
-from dpstats.lattice.sums import ROWS
+from dpstats.lattice.products import ROWS
 from dpstats.regression import PrivateLinearRegression, PrivateLogisticRegression, blocks
 from dpstats.regression.blocks import REACH, X_BITS, Blocks, Coordinates, Design, DesignRows
 from dpstats.regression.rows import LinearStep, coordinates

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from dpstats.data import Table
-from dpstats.lattice.sums import ROWS, compute_room, inside_ball, powered_norms
+from dpstats.lattice.products import ROWS, compute_room, inside_ball, powered_norms
 from dpstats.regression import PrivateCountRegression, PrivateLinearRegression, PrivateLogisticRegression, passes
 from dpstats.regression.blocks import Blocks, DesignRows
 from dpstats.regression.passes import UNCOMPILED, Bins, CompiledPasses, Passes, choose_passes

@@ -135,7 +135,7 @@ def large(name: str) -> Large:
 
 def multiply_alone(X: Any, times: int) -> Case:
     """Return a case that maps rows by a matrix, and forms their Gram matrix, block by block."""
-    from dpstats.lattice.sums import ROWS, gram
+    from dpstats.lattice.products import ROWS, gram
 
     whole, turn, out = np.rint(X * 1e4), np.eye(X.shape[1]), np.empty((ROWS, X.shape[1]))
 
