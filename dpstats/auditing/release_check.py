@@ -18,7 +18,6 @@ from dpstats.auditing.result import AuditResult, epsilon_lower_bound, wilson_bou
 from dpstats.auditing.scores import (
     Component,
     Floats,
-    Pair,
     Sample,
     Score,
     as_component,
@@ -28,6 +27,7 @@ from dpstats.auditing.scores import (
     plain_scores,
     split_runs,
 )
+from dpstats.auditing.scores import Pair as Samples
 from dpstats.auditing.sensitivity import check_sensitivity
 from dpstats.data.parameters import check_integer, check_real
 from dpstats.data.values import as_int64
@@ -75,7 +75,7 @@ class Event:
         return f"{self.score.words(self.sign, self.threshold)}, more probable on the {likely} than on the {other}"
 
 
-def choose_event(pair: Pair, delta: float) -> tuple[Event, Floats]:
+def choose_event(pair: Samples, delta: float) -> tuple[Event, Floats]:
     """Return the event to count, from the runs set aside for choosing, and thresholds for a picture.
 
     The first half of these runs trains the learned scores. Their thresholds are chosen on the second
@@ -104,7 +104,7 @@ def choose_event(pair: Pair, delta: float) -> tuple[Event, Floats]:
     return best, np.unique(np.concatenate([even, _spread(pooled, _CURVE_POINTS // 2)]))
 
 
-def count_event(event: Event, thresholds: Floats, pair: Pair) -> tuple[tuple[int, int], list[tuple[int, int]]]:
+def count_event(event: Event, thresholds: Floats, pair: Samples) -> tuple[tuple[int, int], list[tuple[int, int]]]:
     """Count an event, and the same score cut at other thresholds, on the runs set aside for counting."""
     scores = _scores(event.score, pair)
     counted = [_count_at_least(np.sort(event.sign * values), thresholds).tolist() for values in scores]
@@ -112,7 +112,7 @@ def count_event(event: Event, thresholds: Floats, pair: Pair) -> tuple[tuple[int
     return event.counts(scores), list(zip(likely, other, strict=True))
 
 
-def _scores(score: Score, pair: Pair) -> tuple[Floats, Floats]:
+def _scores(score: Score, pair: Samples) -> tuple[Floats, Floats]:
     first, second = (np.asarray(score(sample), dtype=np.float64) for sample in pair)
     return first, second
 
@@ -322,7 +322,7 @@ def _check_claim(epsilon: Any, delta: Any, confidence: Any) -> tuple[float, floa
     )
 
 
-def _attack(pair: Pair, epsilon: float, delta: float, confidence: float) -> AuditResult:
+def _attack(pair: Samples, epsilon: float, delta: float, confidence: float) -> AuditResult:
     half = len(pair[0][0]) // 2
     choosing, counting = split_runs(pair, half)
     event, thresholds = choose_event(choosing, delta)
@@ -392,7 +392,7 @@ def _refuse_repetition(blocks: Sequence[Sample]) -> None:
 # The check of an estimator by its author
 
 
-Datasets = tuple[Any, Any]
+Pair = tuple[Any, Any]
 
 ATTAINED = 0.98
 """A pair that moves a stage by this part of its declared sensitivity attains it."""
@@ -477,7 +477,7 @@ class ReleaseCheck(Printed):
 
 def check_release(
     estimator: PrivateEstimator[Any],
-    pairs: Iterable[Datasets],
+    pairs: Iterable[Pair],
     *,
     outputs: Callable[[Any], Any],
     broken: Mapping[str, PrivateEstimator[Any]] | None = None,
@@ -563,7 +563,7 @@ class _Work:
     """The checks of one estimator."""
 
     estimator: PrivateEstimator[Any]
-    pairs: Sequence[Datasets]
+    pairs: Sequence[Pair]
     outputs: Callable[[Any], Any]
     n_trials: int
     power: float

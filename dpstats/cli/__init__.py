@@ -14,7 +14,6 @@ from functools import cache
 from typing import Any
 
 from dpstats import __version__
-from dpstats.cli.budget import add_audit, add_budget, add_verify
 from dpstats.cli.doctor import add_demo, add_doctor, add_simulate
 from dpstats.cli.groups import GROUP_MEANS, HISTOGRAM, KS, SURVIVAL, TABLE
 from dpstats.cli.mean import BOUNDS, MEAN, PROPORTION, QUANTILE, SPARSE_MEAN
@@ -22,7 +21,7 @@ from dpstats.cli.options import Parser, defer, in_options, join_lists, one_line
 from dpstats.cli.output import EXITS, as_json, epilog, json_schema, keep_apart, status_of, tell, tell_error
 from dpstats.cli.regress import CONFORMAL, IDENTITY_TEST, REGRESS, STATISTIC
 from dpstats.cli.release import ReleaseCommand, add_plans
-from dpstats.cli.sql import add_sql
+from dpstats.cli.sql_and_ledgers import add_audit, add_budget, add_sql, add_verify
 from dpstats.errors import DPStatsError, state_charges
 
 

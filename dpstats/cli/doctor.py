@@ -14,9 +14,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from dpstats import __version__
-from dpstats.cli.budget import tell_checks
 from dpstats.cli.options import QUIET, add_options, add_output
 from dpstats.cli.output import epilog, opened, output, shows_progress, tell
+from dpstats.cli.sql_and_ledgers import tell_checks
 from dpstats.errors import BudgetExceeded, InvalidParameter, refuse
 
 if TYPE_CHECKING:

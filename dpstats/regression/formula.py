@@ -371,6 +371,11 @@ class Formula:
         return found
 
     @property
+    def has_factors(self) -> bool:
+        """Whether a column depends on declared levels."""
+        return any(isinstance(part, Indicator) for column in self._columns for part in column.parts)
+
+    @property
     def has_labels(self) -> bool:
         """Whether a column depends on labels, so that a row may have an undeclared one."""
         sources = {part.source for column in self._columns for part in column.parts if isinstance(part, Indicator)}

@@ -56,7 +56,7 @@ def test_a_package_that_is_missing_is_named(
     def missing(*arguments: object) -> None:
         raise ModuleNotFoundError("No module named 'duckdb'", name="duckdb")
 
-    monkeypatch.setattr("dpstats.cli.sql._tables", missing)
+    monkeypatch.setattr("dpstats.cli.sql_and_ledgers._tables", missing)
     capsys.readouterr()
     assert main(["sql", "SELECT COUNT(*) FROM a", "--table", "a=people.csv"]) == 6
     assert capsys.readouterr().err == "dpstats sql: this needs the package duckdb: pip install 'dpstats[sql]'\n"

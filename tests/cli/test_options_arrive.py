@@ -19,12 +19,12 @@ import pandas as pd
 import pytest
 
 from dpstats.cli import main
-from dpstats.cli.budget import add_audit, add_budget
 from dpstats.cli.doctor import add_demo, add_simulate
 from dpstats.cli.groups import GROUP_MEANS, HISTOGRAM, KS, SURVIVAL, TABLE
 from dpstats.cli.mean import BOUNDS, MEAN, PROPORTION, QUANTILE, SPARSE_MEAN
 from dpstats.cli.regress import CONFORMAL, IDENTITY_TEST, REGRESS, STATISTIC, PredictionColumns
 from dpstats.cli.release import ReleaseCommand
+from dpstats.cli.sql_and_ledgers import add_audit, add_budget
 from dpstats.privacy import PrivacyBudget
 from tests.cli.commands import parsed
 

@@ -47,6 +47,14 @@ def mentions(name: str, *files: Path) -> str:
     return ""
 
 
+PROOF_WORDS = ("neighbors", "sensitivity", "theorem", "floating point")
+
+
+def list_unsaid(text: str) -> list[str]:
+    """Return which words of a proof page a text does not have."""
+    return [word for word in PROOF_WORDS if word not in text.lower()]
+
+
 def snake(name: str) -> str:
     """Return a class's name as that of a file."""
     return re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", name.removeprefix("Private")).lower()
@@ -67,11 +75,10 @@ def items(path: str) -> Iterator[Item]:
     yield Item("public name", exported, f"{folder.relative_to(ROOT)}/__init__.py, __all__")
     proofs = ROOT / "docs" / "proofs"
     pages = sorted({entry.proof for entry in own}) or [f"{file}.md"]
-    told = str(code.relative_to(ROOT)) in "".join(
-        (proofs / page).read_text(encoding="utf-8") for page in pages if (proofs / page).exists()
-    )
-    where = ", ".join(f"docs/proofs/{page}" for page in pages)
-    yield Item("proof page", told, f"{where}, which names {code.relative_to(ROOT)}")
+    texts = [(proofs / page).read_text(encoding="utf-8") for page in pages if (proofs / page).exists()]
+    where, named = ", ".join(f"docs/proofs/{page}" for page in pages), str(code.relative_to(ROOT))
+    told = named in "".join(texts) and not any(map(list_unsaid, texts))
+    yield Item("proof page", told, f"{where}, which names {named} and says {', '.join(PROOF_WORDS)}")
     files = sorted({entry.file for entry in own}) or [file]
     where = ", ".join(f"tests/conformance/registry/{place}.py" for place in files)
     yield Item("registry entry", bool(own), where)

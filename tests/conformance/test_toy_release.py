@@ -88,7 +88,7 @@ class PrivateMaximum(PrivateEstimator[ReleasePlan]):
     random_state: Any = None
     budget: Any = None
 
-    def plan(self, n_samples: int, n_features: int) -> ReleasePlan:
+    def plan(self, n_samples: int, n_features: int = 1) -> ReleasePlan:
         n, epsilon = check_sizes(n_samples, n_features), check_real("epsilon", self.epsilon, above=0)
         check_integer("reached", self.reached, at_least=1)
         # One row moves each score by at most one step.
