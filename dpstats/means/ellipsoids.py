@@ -22,10 +22,11 @@ from dpstats.data.values import as_int64
 from dpstats.errors import refuse
 from dpstats.lattice import check_finite_rows
 from dpstats.lattice.base import check_region
-from dpstats.lattice.mapped import BallMap, Wanted, sum_mapped
 from dpstats.lattice.products import (
     ROWS,
+    BallMap,
     Sums,
+    Wanted,
     above_diagonal,
     apply_columns,
     cut_rows,
@@ -33,6 +34,7 @@ from dpstats.lattice.products import (
     gram,
     row_bits,
     sum_items,
+    sum_mapped,
 )
 from dpstats.means.moments import Region
 from dpstats.privacy.guarantee import PrivacyGuarantee

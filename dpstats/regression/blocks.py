@@ -17,17 +17,19 @@ from dpstats.data.rows import Rows, Table
 from dpstats.data.values import as_int64
 from dpstats.errors import attempt, refuse
 from dpstats.lattice import check_finite, observed_pairs
-from dpstats.lattice.mapped import BallMap, Wanted, sum_mapped
 from dpstats.lattice.products import (
     ROWS,
+    BallMap,
     Integers,
     Sums,
+    Wanted,
     compute_room,
     cut_rows,
     gram,
     map_items,
     multiply,
     sum_items,
+    sum_mapped,
     weighted,
 )
 from dpstats.lattice.rounding import squared_norms

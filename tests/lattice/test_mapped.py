@@ -7,9 +7,8 @@ import importlib.util
 import numpy as np
 import pytest
 
-from dpstats.lattice import mapped
-from dpstats.lattice.mapped import BallMap, Wanted, sum_mapped
-from dpstats.lattice.products import gram, inside_ball
+from dpstats.lattice import products
+from dpstats.lattice.products import BallMap, Wanted, gram, inside_ball, sum_mapped
 
 has_numba = importlib.util.find_spec("numba") is not None
 
@@ -17,8 +16,8 @@ has_numba = importlib.util.find_spec("numba") is not None
 @pytest.fixture(params=["python", pytest.param("numba", marks=pytest.mark.skipif(not has_numba, reason="no numba"))])
 def loop(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     if request.param == "python":
-        monkeypatch.setattr(mapped, "_loop", lambda: mapped.add_rows)
-        monkeypatch.setattr(mapped, "_LINE", 8)
+        monkeypatch.setattr(products, "_loop", lambda: products.add_rows)
+        monkeypatch.setattr(products, "_LINE", 8)
 
 
 def identity(p: int, steps: int, size: float) -> BallMap:

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from dpstats.errors import ScaleOutOfRange
-from dpstats.lattice import mapped
+from dpstats.lattice import products
 from dpstats.lattice.products import (
     ROW_BITS,
     ROWS,
@@ -62,16 +62,16 @@ def test_quick_products_are_those_of_numpy(n: int, p: int) -> None:
 
 @pytest.mark.parametrize("compiled", [True, False])
 def test_the_loop_adds_up_the_same_products(compiled: bool, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(mapped, "is_compiled", lambda rows: True)
+    monkeypatch.setattr(products, "is_compiled", lambda rows: True)
     if not compiled:
-        monkeypatch.setattr(mapped, "_loop", lambda: mapped.add_rows)
-        monkeypatch.setattr(mapped, "_LINE", 16)
+        monkeypatch.setattr(products, "_loop", lambda: products.add_rows)
+        monkeypatch.setattr(products, "_LINE", 16)
     for n, p in ((1, 1), (64, 2), (129, 3), (65, 4), (200, 7)):
         rows = np.rint(np.random.default_rng(n).normal(size=(2 * n, 2 * p)) * 1000)
         for part in (rows[:n, :p], rows[::2, ::2]):
             assert np.array_equal(gram(part), (part.T @ part).astype(np.int64))
     # The sums of a block are below 2^53, and the sum of all blocks is not.
-    monkeypatch.setattr(mapped, "ROWS", 70)
+    monkeypatch.setattr(products, "ROWS", 70)
     rows = np.full((200, 2), 11e6) - np.arange(200)[:, None] % 3
     whole = rows.astype(np.int64)
     assert np.array_equal(gram(rows), whole.T @ whole)

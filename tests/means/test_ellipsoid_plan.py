@@ -7,7 +7,7 @@ import pytest
 
 from dpstats.covariance import HotellingTest
 from dpstats.data.rows import Table
-from dpstats.lattice import mapped
+from dpstats.lattice import products
 from dpstats.means.ellipsoids import Ellipsoid, Extension, Frame, Step, round_names, shrunk_sums
 from dpstats.release.session import Session
 
@@ -46,8 +46,8 @@ def test_rows_are_clipped_to_the_bounds_only_where_the_test_is_of_clipped_rows()
 @pytest.mark.parametrize("clipped", [True, False])
 def test_loops_add_up_the_same_integers(compiled: bool, clipped: bool, monkeypatch) -> None:
     if not compiled:
-        monkeypatch.setattr(mapped, "_loop", lambda: mapped.add_rows)
-        monkeypatch.setattr(mapped, "_LINE", 8)
+        monkeypatch.setattr(products, "_loop", lambda: products.add_rows)
+        monkeypatch.setattr(products, "_LINE", 8)
     rng = np.random.default_rng(0)
     for n, d in ((1, 1), (130, 2), (200, 5)):
         X = rng.normal(size=(n, d))
@@ -65,7 +65,7 @@ def test_loops_add_up_the_same_integers(compiled: bool, clipped: bool, monkeypat
             table = Table(X, groups=None if not sign else np.where(signs > 0, 0, 1))
             sums = []
             for quick in (True, False):
-                monkeypatch.setattr(mapped, "is_compiled", lambda X, quick=quick: quick)
+                monkeypatch.setattr(products, "is_compiled", lambda X, quick=quick: quick)
                 sums.append(shrunk_sums(table, frame, step))
             assert sums[0].keys() == sums[1].keys()
             for name, values in sums[0].items():

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from dpstats.data import Table
-from dpstats.lattice import mapped
+from dpstats.lattice import products
 from dpstats.lattice.products import ROWS, compute_room, inside_ball, powered_norms
 from dpstats.regression import PrivateCountRegression, PrivateLinearRegression, PrivateLogisticRegression, passes
 from dpstats.regression.blocks import Blocks, DesignRows
@@ -24,8 +24,8 @@ PLAIN = Passes()
 def loops(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Any:
     """Return loops, compiled or not."""
     if request.param == "python":
-        monkeypatch.setattr(mapped, "_loop", lambda: mapped.add_rows)
-        monkeypatch.setattr(mapped, "_LINE", 8)
+        monkeypatch.setattr(products, "_loop", lambda: products.add_rows)
+        monkeypatch.setattr(products, "_LINE", 8)
     found = UNCOMPILED if request.param == "python" else passes._compile()
     assert found is not None
     return found
