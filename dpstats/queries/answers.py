@@ -21,7 +21,7 @@ from dpstats.errors import attempt, refuse, refuse_data, show_names
 from dpstats.inference.error_distributions import BONFERRONI, SIDAK, NormalErrors, usual_level
 from dpstats.inference.estimates import Estimates, HasEstimates
 from dpstats.inference.figures import ESTIMATE, REFERENCE, new_figure
-from dpstats.inference.noisy_counts import CountNoise
+from dpstats.inference.noisy_counts import CountNoise, CountShare, ShareErrors
 from dpstats.inference.reports import SIMULATED, picture_of
 from dpstats.inference.results import Summary
 from dpstats.privacy.guarantee import PrivacyGuarantee
@@ -33,7 +33,6 @@ from dpstats.queries.workload import GaussianRelease, SyntheticDistribution, Wor
 from dpstats.release.additive import additive_stages
 from dpstats.release.estimator import parameters
 from dpstats.release.session import Released
-from dpstats.tables.proportion import CountShare, ShareErrors
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -725,7 +725,7 @@ class Regression(HasEstimates, PrivateEstimator[SomePlan], ABC):
             Private rows.
         bounds : mapping {column: (low, high)}
             Public bounds of every numeric column, in its units. "private" in place of a pair chooses them from the
-            rows, for a column that is a term of its own or the response. A column of a boolean type needs none: it is a
+            rows, for a column that is a separate term or the response. A column of a boolean type needs none: it is a
             factor with the levels False and True.
         levels : mapping {column: levels}, optional
             Public levels of every factor. The first is the reference level.

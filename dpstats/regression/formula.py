@@ -491,7 +491,7 @@ def parse(
         patsy, it has a column for each basis function except the first.
     bounds : mapping of str to (low, high)
         Public bounds of every numeric column. "private" in place of a pair lets the fit choose them, for a column that
-        is a term of its own or the response.
+        is a separate term or the response.
     levels : mapping of str to sequence, optional
         Public categories of every factor, at least two. As a mapping of categories to their expected fractions of the
         rows, it also tells a linear regression how rare they are.
@@ -564,7 +564,7 @@ def _matrix(columns: Sequence[Column], table: DeclaredTable) -> NDArray[np.float
 
 
 def _bounds(column: Column | Number, single: str | None, declared: Declared, empty: DeclaredTable) -> Any:
-    """Return the bounds of a column, or the request for those of the single column of the table that it is."""
+    """Return the bounds of a column, or the request for the bounds of a column that is a whole term."""
     if single is not None and single in declared.requests:
         return declared.requests[single]
     span = column.of(empty)

@@ -142,7 +142,7 @@ def applied(text: str, function: Callable[..., Any], *spans: Span) -> Span:
         values = function(*(span.values for span in spans))
     if not all(map(math.isfinite, ends)):
         unknown = any(math.isinf(span.low) for span in spans)
-        remedy = "A column with bounds='private' must be a term of its own. Declare (low, high)." if unknown else ""
+        remedy = "A column with bounds='private' must be a separate term. Declare (low, high)." if unknown else ""
         raise refuse("formula", allowed=f"finite for all numbers within bounds, which {text} is not", remedy=remedy)
     return Span(min(ends) + 0.0, max(ends) + 0.0, np.clip(values, -_LARGEST, _LARGEST))
 

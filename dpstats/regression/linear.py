@@ -194,9 +194,9 @@ class PrivateLinearRegression(LeastSquares[RegressionPlan]):
     params_, params_cov_ : ndarrays of shape (p,), (p, p)
         The same with the intercept first.
     identified_ : ndarray of bool, shape (n_features,)
-        Whether each coefficient is identified. For the others, noise hides the variation of the columns: they have no
-        estimate and no limits, ``coef_`` is near 0 for predictions, and the identified ones are not fully adjusted for
-        them. A level of a factor is identified if its released count and the count of the first level are at least
+        Whether each coefficient is identified. Noise hides the variation of the other columns. Their coefficients have
+        no estimate and no limits, ``coef_`` is near 0 for predictions, and the identified ones are not fully adjusted
+        for them. A level of a factor is identified if its released count and the count of the first level are at least
         five times their noise. The interval of another level reflects the range of the outcome.
     intercept_identified_ : bool
         Whether the intercept is. Only with few rows.
@@ -225,7 +225,7 @@ class PrivateLinearRegression(LeastSquares[RegressionPlan]):
     scale_ : float
         Standard deviation of the residuals.
     x_bounds_, y_bounds_ : ndarrays of shape (n_features, 2), (2,)
-        The bounds, of parameters of which the fit chose some.
+        The bounds that the fit used. Only with "private".
     beyond_bounds_, beyond_bounds_std_ : ndarrays of shape (n_columns, 2)
         Noisy fraction of rows below and above each chosen bound, the outcome last, and its noise. Only with "private".
     clipped_share_ : float

@@ -114,10 +114,11 @@ class PrivateLogisticRegression(ClassifierMixin, CurvedRegression):
         The two values of the outcome, declared and not read from the data. Coefficients model the odds of the second.
     x_bounds : (low, high), array of shape (n_features, 2), "private" or UnknownBounds
         Public bounds of the columns, in their units, known without the data. Rows outside are not clipped but
-        downweighted. A row more than four half-widths from the middle of the bounds in any column has weight 0. A
-        mapping ``{column: (low, high)}`` or a data frame with one row per column is matched to the columns of ``X`` by
-        name. "private" chooses bounds from the rows for a fifth of epsilon; `dpstats.means.UnknownBounds` has options.
-        Columns that are mostly 0 then need a step. It may also replace the pairs of some columns.
+        downweighted. A row more than four half-widths from the middle of the bounds has weight 0. A mapping
+        ``{column: (low, high)}`` or a data frame with a row per column is matched to the columns of ``X`` by name.
+
+        "private" chooses bounds from the rows for a fifth of epsilon; `dpstats.means.UnknownBounds` has options.
+        It may also replace the pairs of some columns. Columns that are mostly 0 need a step.
     weights : column name, optional
         The column of a data frame that has the weight of each row. Weights can also be given to ``fit``.
     weight_bounds : (low, high), optional

@@ -23,11 +23,10 @@ from dpstats.data.parameters import check_real
 from dpstats.data.values import as_int64
 from dpstats.errors import refuse
 from dpstats.groups.comparisons import draw
-from dpstats.inference.noisy_counts import CountNoise, at_least
+from dpstats.inference.noisy_counts import CountNoise, NoisyShare, NoisyShares, at_least
 from dpstats.means.moments import MEAN, SQUARES, About, BoxErrors, Known, Score
 from dpstats.means.ratio import DifferenceErrors, Ratio
 from dpstats.privacy.additive_stages import Added
-from dpstats.tables.proportion import NoisyShare, NoisyShares
 
 Floats = NDArray[np.float64]
 

@@ -399,8 +399,8 @@ class PrivateStatistic(HasEstimates, PrivateEstimator[StatisticPlan]):
         found = [
             "Intervals include sampling error, noise, a skewness of a row's influence of at most "
             f"{self.plan_.skewness:g}, and a bias of a block of at most {self.plan_.block_bias:.2g} of its standard "
-            "deviation. They assume that no row alone moves its block far from the others. Test this with rehearse on "
-            "public rows, and give a larger skewness and remainder for heavier tails.",
+            "deviation. Intervals assume that no row alone moves its block far from the others. Test this with "
+            "rehearse on public rows, and give a larger skewness and remainder for heavier tails.",
             "The guarantee holds if the function uses only the rows of its block.",
         ]
         if not np.all(self.located_):

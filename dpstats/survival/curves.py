@@ -47,15 +47,15 @@ _HIDDEN, _EVEN = 3.0, 0.03
 _BENT = 0.3
 """Error of a straight line where many rows have events: for each unit of q (1 + 6Q/E).
 
-With peaks, log-normal times, bathtubs and cured shares, the slope that E' needs is off by 0.1 to 0.4 at hazards of
-0.3 to 0.5, and by up to 0.8 at larger ones.
+The slope for E' has an error of 0.1 to 0.4 at hazards of 0.3 to 0.5, and of up to 0.8 at larger ones. This holds for
+peaks, log-normal times, bathtubs and cured shares.
 """
 LARGEST_SLOPE = 3.0  # of events that are all at one end of their bin
 CROWDED = 1.5
 """Slope beyond which most events of a bin are near one end of it."""
 _LARGEST_HAZARD = 0.95
 ANY_SHAPE = 1.0
-"""Error of a slope of which nothing is released."""
+"""Error of a slope without a release."""
 MATTERS = 0.6
 """Bins are named if the unknown shape of their hazard may move a result by this part of its standard error."""
 _LEAST_EFFECTIVE = 0.3
@@ -157,7 +157,7 @@ def limit_positions(censored: Floats, at_risk: Floats) -> Floats:
 
 
 def most_censored(edges: Floats) -> Floats:
-    """Return what sums of v (1 - v) hardly exceed without positions, from the cells of the edges before the bins.
+    """Return bounds of sums of v (1 - v) that they hardly exceed, from the cells of the edges before the bins.
 
     Such a cell has 1 - v of each row that leaves in the bin, three times v (1 - v) at an even rate, and rows of the bin
     before.

@@ -189,16 +189,16 @@ class Reference:
         return np.asarray(found * rows / np.maximum(rows.sum(axis=1, keepdims=True), 1e-9))
 
     @cached_property
-    def by_slope(self) -> Floats:
+    def slope_effects(self) -> Floats:
         """Derivatives of O - E by the slopes, if groups differ in where they leave: (releases, groups, bins)."""
         censored = self._censored_positions
         apart = censored - self.shares * censored.sum(axis=1, keepdims=True)
         return np.asarray(apart * (self.weights * self.pooled_hazards)[:, None])
 
-    def shaped(self, error: Floats) -> NDArray[np.bool_]:
+    def find_shaped(self, error: Floats) -> NDArray[np.bool_]:
         """Return in which bins O - E depends on an unknown shape, for its standard errors (releases, groups)."""
         std = ANY_SHAPE if self.shapes is None else self.shapes.unknown_std[:, None]
-        return np.asarray((np.abs(self.by_slope) * std > MATTERS * error[:, :, None]).any(axis=1) & self.usable)
+        return np.asarray((np.abs(self.slope_effects) * std > MATTERS * error[:, :, None]).any(axis=1) & self.usable)
 
     @cached_property
     def slope_covariance(self) -> Floats | float:
@@ -209,7 +209,7 @@ class Reference:
         if self.shapes is None or self.position_std is None:
             return 0.0
         variance = self.shapes.unknown_std**2 + (self.shapes.per_event * self._position_noise) ** 2
-        return np.asarray(np.einsum("raj,rbj,rj->rab", self.by_slope, self.by_slope, variance))
+        return np.asarray(np.einsum("raj,rbj,rj->rab", self.slope_effects, self.slope_effects, variance))
 
     @property
     def _position_noise(self) -> float:

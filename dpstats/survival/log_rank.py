@@ -431,7 +431,7 @@ class LogRankTest(HasResult[LogRankResult], SurvivalEstimator[LogRankPlan]):
             f"The level is measured and not proved. {LEFT_OUT}",
             *empty_groups_note([g for g, n in zip(plan.groups, cells.sum(axis=1), strict=True) if n < 2 * noise]),
             *crowding_notes(ends[reference.crowded[0]]),
-            *shape_notes(ends[reference.shaped(error)[0] & (not plan.cells.discrete)], what="The comparison"),
+            *shape_notes(ends[reference.find_shaped(error)[0] & (not plan.cells.discrete)], what="The comparison"),
             *assumptions(plan.cells),
         )
         if not reference.information.sum() > 0:

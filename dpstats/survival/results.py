@@ -694,7 +694,7 @@ class ComparesCurves(HasEstimates, SurvivalEstimator[TablePlan]):
         ends, notes = self._table.edges[1:], []
         notes += crowding_notes(ends[np.any([reference.crowded[0] for reference in references], axis=0)])
         if not self.plan_.discrete:
-            shaped = [each.shaped(Moments.compute(each).errors)[0] for each in references]
+            shaped = [each.find_shaped(Moments.compute(each).errors)[0] for each in references]
             notes += shape_notes(ends[np.any(shaped, axis=0)], what="The comparison")
         return notes
 

@@ -153,7 +153,7 @@ class Area:
         # Late events of rows that leave were not seen, 6Q of them: where they were depends on the shape.
         unseen = np.minimum(6 * curves.censored_positions / at_risk, 1.0) * shapes.unknown_std
         sampling = sampling + (height * shaped * hazard * np.hypot(shapes.hidden_std, unseen) / 6) ** 2
-        # From a reduced hazard on, the survival is between 0 and what remains: so much may the area be off.
+        # From a reduced hazard on, the survival is between 0 and what remains. The area may have this error.
         remains = np.maximum(before - hazard * before, 0.0) * np.diff(curves.cut, axis=1, prepend=False)
         after = np.maximum(until - edges[1:], 0.0) + widths * (linear + np.abs(shapes.slopes) * shaped / 6)
         sampling = sampling + (remains * after) ** 2

@@ -13,7 +13,7 @@ from dpstats.data.parameters import check_choice, check_simulations
 from dpstats.errors import attempt, refuse, show, show_names
 from dpstats.inference.error_distributions import HOLM, ScoreErrors, SeveralScores
 from dpstats.inference.estimates import Estimates
-from dpstats.inference.noisy_counts import CountNoise
+from dpstats.inference.noisy_counts import CountNoise, NoisyShare
 from dpstats.privacy.guarantee import PrivacyGuarantee
 from dpstats.tables.equations import (
     COHENS_H,
@@ -32,7 +32,6 @@ from dpstats.tables.equations import (
     reciprocal,
 )
 from dpstats.tables.null_tests import Cells, TableTest
-from dpstats.tables.proportion import NoisyShare
 
 _BOTH = "that of the groups and that of the outcome"
 _MEASURES = {each.name: each for each in (ODDS_RATIO, RISK_RATIO, DIFFERENCE)}

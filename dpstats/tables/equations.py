@@ -28,11 +28,10 @@ from dpstats.inference.error_distributions import (
     normal_quantile,
 )
 from dpstats.inference.estimates import Estimates
-from dpstats.inference.noisy_counts import CountNoise
+from dpstats.inference.noisy_counts import CountNoise, NoisyShare
 from dpstats.inference.results import FREE
 from dpstats.privacy.guarantee import PrivacyGuarantee
 from dpstats.tables.null_tests import PUBLIC_SEED
-from dpstats.tables.proportion import NoisyShare
 
 Numbers = NDArray[np.float64]
 

@@ -19,12 +19,11 @@ from dpstats.data.schema import Categories
 from dpstats.errors import refuse, show
 from dpstats.inference.error_distributions import BONFERRONI
 from dpstats.inference.estimates import Estimates
-from dpstats.inference.noisy_counts import CountNoise
+from dpstats.inference.noisy_counts import CountNoise, CountShare, NoisyShare, ShareErrors
 from dpstats.inference.reports import SIMULATED
 from dpstats.inference.results import FREE, HypothesisTest, Summary
 from dpstats.parallel import cut
 from dpstats.privacy.guarantee import PrivacyGuarantee
-from dpstats.tables.proportion import CountShare, NoisyShare, ShareErrors
 
 # Released counts, from which all reports of a table derive
 

@@ -80,6 +80,8 @@ class Drawn:
         self._count = 0
 
     def keep(self, session: Any, values: np.ndarray) -> None:
+        if session.size and not getattr(self._last, "size", None):
+            self.found.clear()  # single draws before these only found which stages to ask
         self._count = self._count + 1 if session is self._last else 0
         self._last = session
         self.found.setdefault(self._count, []).append(values if session.size else np.atleast_2d(values))

@@ -5,9 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from dpstats.inference.noisy_counts import CountNoise
+from dpstats.inference.noisy_counts import CountNoise, NoisyShare
 from dpstats.tables.equations import COHENS_H, DIFFERENCE, ODDS_RATIO, RISK_RATIO, effect
-from dpstats.tables.proportion import NoisyShare
 
 MEASURES = (DIFFERENCE, RISK_RATIO, ODDS_RATIO, COHENS_H)
 

@@ -5,8 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from dpstats.inference.noisy_counts import CountNoise
-from dpstats.tables.proportion import NoisyShare
+from dpstats.inference.noisy_counts import CountNoise, NoisyShare
 
 
 def coverage(m: int, epsilon: float, share: float, others: int = 1, size: int = 1500, wrong: float = 1.0) -> float:

@@ -25,12 +25,11 @@ from numpy.typing import NDArray
 from scipy.stats import chi2_contingency
 
 import dpstats
-from dpstats.inference.noisy_counts import CountNoise
+from dpstats.inference.noisy_counts import CountNoise, NoisyShare
 from dpstats.parallel import run_blocks
 from dpstats.privacy import gaussian_sigma
 from dpstats.tables.equations import DIFFERENCE, ODDS_RATIO, RISK_RATIO, effect
 from dpstats.tables.null_tests import Cells, fit_pvalue, independence_pvalue, margins_product
-from dpstats.tables.proportion import NoisyShare
 
 RESULTS = Path(__file__).resolve().parents[1] / "results" / "tables.md"
 LEVEL, SIMULATIONS, BLOCK = 0.05, 499, 50

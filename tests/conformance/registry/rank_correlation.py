@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -25,21 +26,21 @@ from registry.entry import (
 )
 
 
-def crossed(n: int = 5) -> tuple[Dataset, Dataset]:
+def crossed(n: int) -> tuple[Dataset, Dataset]:
     """Return the neighbors that are furthest apart: a row above all others, in both columns or in one."""
     X, Y = np.zeros((n, 2)), np.zeros((n, 2))
     X[0], Y[0] = (1.0, 1.0), (1.0, -1.0)
     return X, Y
 
 
-def pairs() -> Iterator[tuple[Dataset, Dataset]]:
-    yield crossed()
+def pairs(n: int) -> Iterator[tuple[Dataset, Dataset]]:
+    yield crossed(n)
     rng = np.random.default_rng(0)
     for row, other in itertools.product(itertools.product((-1.0, 0.0, 1.0), repeat=2), repeat=2):
-        rest = rng.integers(-1, 2, size=(4, 2)).astype(float)
+        rest = rng.integers(-1, 2, size=(n - 1, 2)).astype(float)
         yield np.vstack([row, rest]), np.vstack([other, rest])
     for _ in range(200):
-        rest = rng.integers(0, 3, size=(4, 2)).astype(float)
+        rest = rng.integers(0, 3, size=(n - 1, 2)).astype(float)
         yield tuple(np.vstack([rng.integers(-1, 4, size=(1, 2)).astype(float), rest]) for _ in range(2))  # type: ignore[misc]
 
 
@@ -61,14 +62,14 @@ class OnePair(PrivateCorrelation):
     {PrivateCorrelation: Traits(additive=False, other_row=lambda row: 3 * row)}
 )
 def entries() -> Iterator[Entry]:
-    for law, delta, power, attained in (("", 0.1, 0.4, 0.94), (", Laplace noise", 0.0, 0.3, 0.7)):
-        given = {"epsilon": 2.0, "delta": delta}
-        yield entry(f"rank correlation{law}", given, crossed(), pairs, power, attained)
+    for law, epsilon, delta, power, attained in (("", 2.0, 0.08, 0.3, 0.94), (", Laplace noise", 2.0, 0.0, 0.3, 0.7)):
+        given = {"epsilon": epsilon, "delta": delta}
+        yield entry(f"rank correlation{law}", given, crossed(7), pairs, power, attained)
         spearman = {**given, "method": "spearman"}
-        yield entry(f"rank correlation by Spearman{law}", spearman, displaced(), spearman_pairs, power, attained)
+        yield entry(f"rank correlation by Spearman{law}", spearman, displaced(5), spearman_pairs, power, attained)
 
 
-def displaced(n: int = 5) -> tuple[Dataset, Dataset]:
+def displaced(n: int) -> tuple[Dataset, Dataset]:
     """Return the neighbors whose sums of products of grades are furthest apart: rows in order, with one displaced."""
     X = np.repeat(np.arange(n, dtype=float)[:, None], 2, axis=1)
     Y = X.copy()
@@ -76,12 +77,12 @@ def displaced(n: int = 5) -> tuple[Dataset, Dataset]:
     return X, Y
 
 
-def spearman_pairs() -> Iterator[tuple[Dataset, Dataset]]:
-    yield displaced()
-    yield from pairs()
+def spearman_pairs(n: int) -> Iterator[tuple[Dataset, Dataset]]:
+    yield displaced(n)
+    yield from pairs(n)
     rng = np.random.default_rng(1)
     for _ in range(300):
-        rest = np.column_stack([rng.permutation(4), rng.permutation(4)]).astype(float)
+        rest = np.column_stack([rng.permutation(n - 1), rng.permutation(n - 1)]).astype(float)
         yield tuple(np.vstack([rng.integers(-1, 9, size=(1, 2)) / 2, rest]) for _ in range(2))  # type: ignore[misc]
 
 
@@ -89,20 +90,20 @@ def entry(
     name: str,
     options: dict[str, Any],
     pair: tuple[Dataset, Dataset],
-    searched: Callable[[], Iterator[tuple[Dataset, Dataset]]],
+    searched: Callable[[int], Iterator[tuple[Dataset, Dataset]]],
     power: float,
     attained: float,
 ) -> Entry:
     estimator, epsilon, delta = PrivateCorrelation(**options), options["epsilon"], options["delta"]
-    plan = estimator.plan(5, 2)
-    wrong = OnePair(**options).plan(5, 2)
+    n, d = pair[0].shape
+    plan, wrong = estimator.plan(n, d), OnePair(**options).plan(n, d)
     return Entry(
         name=name,
         covers=PrivateCorrelation,
         proof="kendall.md",
         plan=plan,
         integers=exact_integers(estimator, plan),
-        pairs=searched,
+        pairs=partial(searched, n),
         draw=core(estimator),
         dataset=pair[0],
         neighbor=pair[1],
@@ -111,6 +112,6 @@ def entry(
         unattained={STAGE: attained},
         unattained_reason="correlations and squares are furthest apart at different neighbors",
         bugs=(PlantedBug("half the noise", core(HalfNoise(**options)), *pair, epsilon, delta),),
-        understated=(Understated("half the change", wrong, exact_integers(estimator, wrong), searched),),
+        understated=(Understated("half the change", wrong, exact_integers(estimator, wrong), partial(searched, n)),),
         estimator=PrivateCorrelation(**options),
     )
