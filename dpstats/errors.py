@@ -290,7 +290,8 @@ def refuse_name(
     parameter : str
         Parameter that has the name.
     name : object
-        The received name. It is shown unless ``got`` describes it, because it may be an entry of a container.
+        The received name. It is shown if it is a number or a word, and if ``got`` does not describe it: an entry of a
+        container may be private, so neither the entry nor a column like it is shown.
     names : iterable
         Public names of the columns.
     got : str, optional
@@ -306,7 +307,10 @@ def refuse_name(
     """
     names = list(names)
     allowed = f"name columns of {of} ({show_names(names)})"
-    return refuse(parameter, got=show(name) if got is None else got, allowed=allowed, remedy=nearest(name, names))
+    if got is not None:
+        return refuse(parameter, got=got, allowed=allowed)
+    shown = show(name) if _is_scalar(name) else f"a {type(name).__name__}"
+    return refuse(parameter, got=shown, allowed=allowed, remedy=nearest(name, names))
 
 
 def nearest(name: Any, names: Iterable[Any]) -> str:

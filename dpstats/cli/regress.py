@@ -94,7 +94,7 @@ def _model(options: argparse.Namespace, d: int | None = None) -> _Model:
                 remedy = "Give it in the formula."
                 raise refuse(f"--{name.replace('_', '-')}", allowed="not be given with --formula", remedy=remedy)
         if pairs:
-            raise refuse("--bounds", allowed="name their columns where there is a formula: NAME=LO,HI")
+            raise refuse("--bounds", allowed="name their columns where there is a formula: NAME=LO,HI or NAME=private")
         further = _further(options, named)
         return _parsed(options.formula, named, levels_of(options.levels), options.logistic, further)
     if options.outcome is None:

@@ -453,7 +453,7 @@ class Schema:
                 raise refuse_name(role, name, names)
         for place, name in enumerate(numbers):
             if list(names).count(name) != 1:
-                got = f"another at position {place}" if self.parameter is None else None
+                got = None if self.parameter == "time" else f"another at position {place}"
                 raise refuse_name(parameter, name, names, got=got)
         if len(set(numbers)) < len(numbers):
             raise refuse(parameter, allowed="name each column once")

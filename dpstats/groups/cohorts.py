@@ -18,7 +18,7 @@ from dpstats.data.opening import open_source
 from dpstats.data.parameters import check_integer, check_real
 from dpstats.data.rows import LEFT_OUT, Rows, Table, check_codes, empty_groups_note
 from dpstats.data.schema import Categories, Schema, Source
-from dpstats.errors import refuse, refuse_data, refuse_name
+from dpstats.errors import refuse, refuse_data, refuse_name, show
 from dpstats.groups.group_means import GroupMeans
 from dpstats.groups.group_points import GroupQuantilesPlan
 from dpstats.groups.group_quantiles import GroupQuantiles
@@ -480,12 +480,12 @@ def _read_declaration(name: str, declared: Any) -> tuple[str, Mapping[str, Any]]
     # The bounds of a part would be a separate release, which the stages of the table do not have.
     if len(kinds) != 1 or given.keys() - allowed or wants_bounds(given[kinds[0]]):
         raise refuse(
-            f"columns[{name!r}]",
+            f"columns[{show(name)}]",
             got=f"a {type(declared).__name__}",
             allowed="one of {'levels': [...]}, {'mean': (low, high)} and {'median': (low, high)}, the last also "
             "with 'step', with declared bounds",
         )
-    what, kind = f"columns[{name!r}]", kinds[0]
+    what, kind = f"columns[{show(name)}]", kinds[0]
     if kind == "levels":
         if len(Categories(given[kind], what)) < 2:
             raise refuse(what, given=1, allowed="two levels or more")
@@ -561,9 +561,11 @@ class CohortSource(Source):
                 remedy="Make one: pandas.DataFrame(X), of an array with columns=[...].",
             )
         self._table._make_parts()  # refuses what cannot be a name
-        for parameter, name in (("by", self._table.by), *(("columns", name) for name in self._table.columns)):
+        for place, name in enumerate([self._table.by, *self._table.columns]):
             if self.names.count(name) != 1:
-                raise refuse_name(parameter, name, self.names)
+                # Keys of a mapping may be entries that were given by mistake.
+                got = f"another at position {place - 1}" if place else None
+                raise refuse_name("columns" if place else "by", name, self.names, got=got)
         self._schemas()
         return replace(schema, numbers=tuple(self._table.columns)), {}
 

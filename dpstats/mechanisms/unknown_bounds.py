@@ -441,8 +441,8 @@ def _find_slots(estimator: Any, d: int) -> tuple[list[_Slot], UnknownBounds]:
     # One release chooses all of them.
     one = requests[0]
     for (name, _, _), other in zip(asked, requests, strict=True):
-        if (one.share, one.within, one.step is None) != (other.share, other.within, other.step is None):
-            allowed = f"given with the same share and within as {asked[0][0]}, and with a step if that has one"
+        if _shared(one) != _shared(other):
+            allowed = "given with the same share and within for all columns, and with a step for all or none"
             raise refuse(name, given=other, allowed=allowed)
     if len(asked) == 1 or one.step is None:
         return slots, one
@@ -451,6 +451,11 @@ def _find_slots(estimator: Any, d: int) -> tuple[list[_Slot], UnknownBounds]:
         for (_, _, count), request in zip(asked, requests, strict=True)
     ]
     return slots, replace(one, step=np.concatenate(steps).tolist())
+
+
+def _shared(request: UnknownBounds) -> tuple[Any, ...]:
+    """Return the options that requests of one release have in common."""
+    return request.share, None if request.within is None else check_limits(request.within), request.step is None
 
 
 def _having_bounds(estimator: Any, pairs: Sequence[Any], epsilon: float, d: int) -> Any:
@@ -512,12 +517,13 @@ class BoundsFirst:
         found = self._find(released, plan)
         missing = [j for j, one in enumerate(found) if not one.found]
         if missing:
-            some = [OUTCOME if j is None else f"x{j}" for j in np.array(self._places(plan.n_features))[missing]]
+            places = [self._places(plan.n_features)[j] for j in missing]
+            some = [OUTCOME if j is None else self.estimator._column_names([j])[0] for j in places]
             names = f" of {list_some(some, 5)}" if len(found) > 1 or plan.n_features > 1 else ""
             raise DPStatsError(
-                f"no bounds{names} were found: no window holds most rows, too few rows differ from 0, or rows are "
-                f"beyond 1e-138 to 1e138. The epsilon of this fit, {plan.target.epsilon:g}, is spent. Use more rows, a "
-                "larger epsilon, UnknownBounds(step=...) or declared bounds"
+                f"no bounds{names} were found: no window holds most rows, too few rows differ from 0, or the units of "
+                "the columns are too small, too large or too far apart (1e-138 to 1e138). Use more rows, a larger "
+                "epsilon, UnknownBounds(step=...) or declared bounds"
             )
         located = self._locate(found, plan)
         stated = replace(located, located=plan.located, target=plan.target, delta_asked=plan.delta_asked)

@@ -7,7 +7,7 @@ import functools
 import itertools
 import math
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -266,11 +266,15 @@ class Declared:
         if self.names and name not in self.names:
             return refuse_name("formula", name, self.names, of="data")
         declared, remedy = [key for key in self.levels if not is_truth(self, key)], f"levels={{{show(name)}: [...]}}"
-        got, allowed = f"levels of {show_names(declared)}", f"have the categories of {show(name)}"
+        got, allowed = f"levels of {self._show(declared)}", f"have the categories of {show(name)}"
         if parameter == "bounds":
-            got, allowed = f"bounds of {show_names(self.bounds)} and {got}", f"have the (low, high) of {show(name)}"
+            got, allowed = f"bounds of {self._show(self.bounds)} and {got}", f"have the (low, high) of {show(name)}"
             remedy = f"bounds={{{show(name)}: (low, high)}}, or if it has labels {remedy}"
         return refuse(parameter, got=got, allowed=allowed, remedy=f"Declare {remedy}.")
+
+    def _show(self, keys: Iterable[str]) -> str:
+        """Return keys of a mapping. Keys that name no column of the data may be entries that were given by mistake."""
+        return show_names(key if not self.names or key in self.names else "another" for key in keys)
 
 
 def is_truth(declared: Declared, name: str) -> bool:
@@ -304,16 +308,20 @@ def check_declared(bounds: Any, levels: Any, data: Any = None) -> Declared:
         for place, (key, pair) in enumerate(bounds.items())
     }
     known, shares = {}, {}
+    names, read = ([], None) if data is None else open_table(data)
     for place, (key, values) in enumerate(levels.items()):
-        # A key is not shown before its entry is checked.
-        entry = f"the entry of levels at position {place}"
+        # A key that names no column may be an entry that was given by mistake.
+        entry = f"levels[{key!r}]" if key in names else f"the entry of levels at position {place}"
         known[key] = Categories(list(values) if isinstance(values, Mapping) else values, entry)
         if len(known[key]) < 2:
-            raise refuse(f"levels[{key!r}]", given=len(known[key]), allowed="two levels or more")
+            raise refuse(entry, given=len(known[key]), allowed="two levels or more")
         if isinstance(values, Mapping):
             shares[key] = _check_shares(entry, values)
-    names, read = ([], None) if data is None else open_table(data)
     boolean = {name: Categories((False, True)) for name in names if read is not None and _is_boolean(read(name))}
+    for key in requests:
+        if key in known or key in boolean:
+            allowed = "not be 'private' for a factor or a column of truth values, which has levels"
+            raise refuse(f"bounds[{key!r}]" if key in names else "bounds", allowed=allowed)
     return Declared(pairs, boolean | known, shares, requests, tuple(names))
 
 

@@ -108,6 +108,7 @@ def _find_level(label: Any, levels: Categories, which: str) -> int:
     return code
 
 
+_ONE_VARIANCE = "Standard errors assume residuals of one variance: one release of second moments has no robust ones."
 _HIDDEN, _HIDDEN_LEVEL = 1.0, 0.7
 """Bias of a slope and of the intercept, in standard errors, that a summary names: intervals of level 0.95 then cover
 0.83 and 0.89."""
@@ -155,7 +156,7 @@ class PrivateLinearRegression(LeastSquares[RegressionPlan]):
     cov_type : {"HC", "nonrobust"}, default="HC"
         Covariance that standard errors use:
 
-        * "HC": robust, for residuals with any variances.
+        * "HC": robust, for residuals with any variances. Few rows and delta = 0 have no robust covariance.
         * "nonrobust": shrinks the released covariance toward the covariance under equal residual variances, to the
           extent that noise explains the difference. Not with factors.
 
@@ -164,7 +165,7 @@ class PrivateLinearRegression(LeastSquares[RegressionPlan]):
     missing : {"error", "drop"}, default="error"
         Treatment of rows with a NaN or infinite entry, or with a missing outcome. "error" raises `InvalidData`, which
         reveals that such a row exists. "drop" leaves the row out, and spends one hundredth of the squared privacy
-        parameter mu on the number of observed rows.
+        parameter mu on the number of observed rows. Few rows and delta = 0 spend nothing on it.
     missing_codes : sequence of numbers and text, optional
         Public codes of missing entries, such as ``[-999, "unk"]``, in all columns. Numbers are compared by value, words
         by text.
@@ -199,7 +200,7 @@ class PrivateLinearRegression(LeastSquares[RegressionPlan]):
         for them. A level of a factor is identified if its released count and the count of the first level are at least
         five times their noise. The interval of another level reflects the range of the outcome.
     intercept_identified_ : bool
-        Whether the intercept is. Only with few rows.
+        Whether the intercept is. Only with few rows or delta = 0.
     levels_ : dict
         For each level, or for each combination of levels of several factors: the noisy number of rows, the mean outcome
         at the mean of the columns, and its standard error. Only with ``factors``.
@@ -237,7 +238,7 @@ class PrivateLinearRegression(LeastSquares[RegressionPlan]):
         offsets.
     rows_, rows_noise_std_ : float
         Noisy number of observed rows, and the standard deviation of its noise. Only with ``missing="drop"``, or with
-        ``factors``, where rows of undeclared levels do not count. Not with few rows.
+        ``factors``, where rows of undeclared levels do not count. Not with few rows or delta = 0.
     clipped_weight_share_, clipped_weight_share_std_ : float
         Noisy fraction of the total weight that is of rows with a weight outside ``weight_bounds``, and the standard
         deviation of its noise. Only with weights.
@@ -248,7 +249,7 @@ class PrivateLinearRegression(LeastSquares[RegressionPlan]):
     privacy_ : PrivacyGuarantee
         Guarantee of the fit, for neighboring datasets that differ in one row: x, y, its offset and its weight. The
         number of rows is public.
-    plan_ : RegressionPlan, or MomentsPlan with few rows
+    plan_ : RegressionPlan, or MomentsPlan with few rows or delta = 0
         The release plan: every released quantity and its noise.
     n_features_in_ : int
         Number of columns.
@@ -444,6 +445,8 @@ class PrivateLinearRegression(LeastSquares[RegressionPlan]):
 
     def _notes(self) -> list[str]:
         notes = [*super()._notes(), *self._factor_notes()]
+        if isinstance(self.plan_, MomentsPlan):
+            notes.append(_ONE_VARIANCE)
         if self.peaked_:
             counted = "The intercept counts" if self._first else "Without an intercept, slopes count"
             notes.append(

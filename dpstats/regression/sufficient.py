@@ -154,8 +154,8 @@ class SufficientStatisticsRegression(LeastSquares[MomentsPlan]):
     epsilon : float, default=1.0
         Privacy parameter. Must be positive.
     delta : float, default=1e-6
-        Privacy parameter, at least 0. The noise is Laplace noise at 0, and where it is the smaller one: for one or two
-        columns and a small epsilon or delta. The guarantee then has delta = 0.
+        Privacy parameter, at least 0. The noise is Laplace noise at 0, and where it is the smaller one, as it can be
+        for few columns. The guarantee then has delta = 0.
     random_state : None, int or numpy.random.Generator, default=None
         None draws exact noise. Any other value simulates noise: the result is then not private.
     budget : PrivacyBudget, optional

@@ -169,7 +169,7 @@ class Catalogue:
                 # A key without a dot may be an entry that was given by mistake.
                 why = f"{show(key)}: {table!r} {self._explain(table)}" if table else "another key"
                 allowed = f"name columns of base tables ({self._list_names()}) as 'table.column'"
-                raise refuse(parameter, got=why, allowed=allowed, remedy=self._nearest(key))
+                raise refuse(parameter, got=why, allowed=allowed, remedy=self._nearest(key) if table else "")
             there = [(table, column) for table, column in named if column in self.tables[table].columns]
             if not there:
                 known = self.tables[named[0][0]]

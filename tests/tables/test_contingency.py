@@ -134,7 +134,7 @@ def test_bad_questions() -> None:
             call()
     with pytest.raises(InvalidData, match="at least one row"):
         exact().fit([])
-    with pytest.raises(InvalidParameter, match="got 'visits'"):
+    with pytest.raises(InvalidParameter, match="got another at position 1"):
         exact().fit(FRAME[["plan"]])
 
 

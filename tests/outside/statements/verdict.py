@@ -27,6 +27,7 @@ WIDE = 5.0
 STANDING = (
     "Simulated noise",
     "z and intervals include sampling error",
+    "Standard errors assume residuals of one variance",
     "Coefficients describe a weighted fit with bounded rows and clipped residuals",
     "Intervals are not simultaneous",
     "E[clip(x)] is the mean of a group",

@@ -139,7 +139,7 @@ def test_columns_of_different_lengths_are_refused():
         ({"x": np.array(3)}, {}, "must be a pair"),
         ({"x": (1, 2, 3)}, {}, "must be a pair"),
         ({"x": "ab"}, {}, r"the entry of bounds at position 0 must be a pair \(low, high\)"),
-        ({}, {"plan": ["a"]}, r"levels\['plan'\] must be two levels or more, got 1"),
+        ({}, {"plan": ["a"]}, "the entry of levels at position 0 must be two levels or more, got 1"),
         ({}, {"plan": []}, "the entry of levels at position 0 must not be empty"),
         ({}, {"plan": ["a", "b", "a"]}, "must be distinct, got a list of 3 with one twice"),
         ({}, {"plan": "ab"}, "the entry of levels at position 0 must be a sequence"),
