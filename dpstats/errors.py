@@ -290,8 +290,8 @@ def refuse_name(
     parameter : str
         Parameter that has the name.
     name : object
-        The received name. It is shown if it is a number or a word, and if ``got`` does not describe it: an entry of a
-        container may be private, so neither the entry nor a column like it is shown.
+        The received name. It is shown if it is a number or a word, unless ``got`` describes it. An entry of a container
+        may be private: neither the entry nor a column like it is shown.
     names : iterable
         Public names of the columns.
     got : str, optional

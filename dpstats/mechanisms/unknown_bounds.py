@@ -441,7 +441,7 @@ def _find_slots(estimator: Any, d: int) -> tuple[list[_Slot], UnknownBounds]:
     # One release chooses all of them.
     one = requests[0]
     for (name, _, _), other in zip(asked, requests, strict=True):
-        if _shared(one) != _shared(other):
+        if _find_options(one) != _find_options(other):
             allowed = "given with the same share and within for all columns, and with a step for all or none"
             raise refuse(name, given=other, allowed=allowed)
     if len(asked) == 1 or one.step is None:
@@ -453,7 +453,7 @@ def _find_slots(estimator: Any, d: int) -> tuple[list[_Slot], UnknownBounds]:
     return slots, replace(one, step=np.concatenate(steps).tolist())
 
 
-def _shared(request: UnknownBounds) -> tuple[Any, ...]:
+def _find_options(request: UnknownBounds) -> tuple[Any, ...]:
     """Return the options that requests of one release have in common."""
     return request.share, None if request.within is None else check_limits(request.within), request.step is None
 
