@@ -420,6 +420,7 @@ def test_pure_privacy_takes_one_release() -> None:
     given = {"x_bounds": (-4, 4), "y_bounds": (-6, 6), "random_state": 1}
     pure = PrivateLinearRegression(delta=0, **given).fit(X, y)
     assert pure.privacy_.delta == 0 and not pure.plan_.few_rows
+    assert "assume residuals of one variance" in str(pure.summary()) and "one variance" in pure.methods_text()
     assert np.array_equal(pure.params_, FunctionalMechanismRegression(**given).fit(X, y).params_)
     low, high = pure.confidence_interval(0.999)
     assert (low < [1, -1]).all() and (high > [1, -1]).all()
