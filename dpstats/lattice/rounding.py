@@ -176,7 +176,7 @@ def name_columns(error: InvalidData, rows: Rows, names: list[Any] | None) -> Inv
 
 
 def _count_missing(table: Table) -> dict[str, NDArray[np.int64]]:
-    return {"missing": np.count_nonzero(~np.isfinite(table.X), axis=0).astype(np.int64)}
+    return {"missing": (~np.isfinite(table.X)).sum(axis=0, dtype=np.int64)}
 
 
 # Loops that numba compiles where it is installed. They do the arithmetic of the row maps, entry by entry, so that

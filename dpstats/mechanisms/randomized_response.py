@@ -254,7 +254,7 @@ class RandomizedResponse(Mechanism):
 
     def probabilities(self, value: int) -> NDArray[np.float64]:
         """Return the exact probability of each response to an answer."""
-        value = check_integer("value", value, at_least=0, at_most=self.n_categories - 1)
+        value = check_integer("value", value, at_least=0, at_most=self.n_categories - 1, of=type(value))
         result = np.full(self.n_categories, (1 - self.keep_probability) / (self.n_categories - 1))
         result[value] = self.keep_probability
         return result

@@ -18,7 +18,7 @@ import numpy as np
 from sklearn.base import clone
 
 from dpstats.data.parameters import check_integer, check_jobs
-from dpstats.errors import DPStatsError, InvalidParameter, refuse, show
+from dpstats.errors import DPStatsError, InvalidParameter, attempt, refuse, show
 from dpstats.parallel import cut, one_blas_thread
 from dpstats.release.estimator import PrivateEstimator
 from dpstats.simulation.samplers import NEEDS_TRUTH, Loss, named_losses
@@ -514,8 +514,8 @@ class Study:
 
     def load(self, path: str | Path) -> StudyResults:
         """Return the results that a file holds so far, and run nothing."""
-        if not Path(path).exists():
-            raise refuse("path", got=f"no file at {path}", allowed="the file of a study")
+        if not attempt(Path(path).exists, OSError):  # the name may be too long for a file
+            raise refuse("path", got=f"no file at {show(str(path))}", allowed="the file of a study")
         with self._store(path) as store:
             return self._collect(store)
 

@@ -125,7 +125,7 @@ BAD = {
     "name": (lambda: Study(Gaussian(), ESTIMATOR, GRID, 1, name=3), "name must"),
     "path": (lambda: Study(Gaussian(), ESTIMATOR, GRID, 1).run(3), "path must"),
     "function": (lambda: Adapter("mean"), "function must"),
-    "load": (lambda: Study(Gaussian(), ESTIMATOR, GRID, 1).load("none.db"), "no file at none.db"),
+    "load": (lambda: Study(Gaussian(), ESTIMATOR, GRID, 1).load("none.db"), "no file at 'none.db'"),
 }
 
 
