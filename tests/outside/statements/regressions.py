@@ -331,7 +331,9 @@ class Asker:
             return outside(model.get_prediction(self.read(row[None])).confidence_interval(1 - nominal), mean)
 
         usual = self._usual(weights, nominal)
-        return self._cell(f"fitted value {1 - nominal:g}", np.flatnonzero(weights), nominal, ask, without_privacy=usual)
+        # A row of zeros without an intercept is about no coefficient.
+        about = np.flatnonzero(weights) if weights.any() else np.arange(len(weights))
+        return self._cell(f"fitted value {1 - nominal:g}", about, nominal, ask, without_privacy=usual)
 
     def outcome(self, draw: Draw) -> Cell:
         """Ask for one more outcome, where residuals are normal and of one spread, as the interval assumes."""
