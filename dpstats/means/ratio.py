@@ -50,7 +50,7 @@ def laplace_sum_quantile(
     scales: NDArray[np.float64],  # (m,): scales of the independent Laplace variables
     bias: float = 0.0,
 ) -> float:
-    """Return x with P(|N + sum_k L_k + bias| > x) = 2 tail, for a tail below one half.
+    """Return x with P(|N + sum_k L_k + bias| > x) = 2 tail, for a tail of at most one half.
 
     Without a bias that is P(N + sum_k L_k > x) = tail.
 
@@ -83,6 +83,8 @@ def laplace_sum_quantile(
     def excess(x: float) -> float:
         return (tail_above(x - shift) + tail_above(x + shift)) / 2 - tail
 
+    if excess(0.0) <= 0:
+        return 0.0  # a tail of one half, up to rounding
     return unit * float(optimize.brentq(excess, 0.0, high, xtol=1e-13, rtol=1e-12))
 
 

@@ -44,3 +44,9 @@ def test_a_sum_of_laplace_variables_with_a_bias() -> None:
         assert almost == pytest.approx(float(biased_normal_quantile(0.025, bias)), rel=1e-5)
     # Far out the exponential bound, which is larger and not lost in rounding.
     assert laplace_sum_quantile(1e-300, 1.0, np.array([1.0])) > 300 * np.log(10)
+
+
+def test_a_tail_of_one_half_is_at_zero() -> None:
+    # A p-value of 1 asks for it; rounding can put the tail at 0 on either side of one half.
+    for bias in np.linspace(0.0, 0.5, 200):
+        assert laplace_sum_quantile(0.5, 0.0028, np.array([0.0046]), float(bias)) <= 1e-9
