@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import math
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from decimal import Decimal
@@ -20,7 +21,7 @@ from dpstats.data.columns import column, distinct, refuse_unknown, take
 from dpstats.data.parameters import check_integer, check_privacy_parameters, check_real, column_names, declare_unit
 from dpstats.data.rows import Rows, column_of
 from dpstats.data.schema import Column, Schema, column_list
-from dpstats.data.values import MISSING, as_int64, is_built_in, is_missing, key_of
+from dpstats.data.values import MISSING, is_built_in, is_missing, key_of
 from dpstats.errors import is_public, refuse, refuse_data, show
 from dpstats.groups.ratios import RatioEstimator, RatioPlan
 from dpstats.inference.reports import SIMULATED
@@ -61,8 +62,8 @@ def one_row_per_unit(
         type: use it if all rows of a unit have the same entry. Functions are rejected, because they could depend on
         other units.
     max_rows : int, optional
-        Largest number of rows of a unit that count. If a unit has more, the rows with the smallest hashes count,
-        regardless of the order of the rows and of other units. It bounds sums and counts.
+        Largest number of rows of a unit that count. If a unit has more, the rows with the smallest hashes of the unit
+        and the row count, regardless of the order of the rows and of other units. It bounds sums and counts.
     called : str, optional
         Name of a unit in printed guarantees, such as "person". Default: the name of the column ``unit``.
 
@@ -141,10 +142,12 @@ class Units:
         The first row of each unit.
     codes : int64 array
         The place of each row's unit.
+    keys : list
+        What the names of units are compared by, in order.
     """
 
-    def __init__(self, firsts: NDArray[np.int64], codes: NDArray[np.int64]) -> None:
-        self.firsts, self.codes = firsts, codes
+    def __init__(self, firsts: NDArray[np.int64], codes: NDArray[np.int64], keys: list[Any]) -> None:
+        self.firsts, self.codes, self.keys = firsts, codes, keys
 
     @classmethod
     def of(cls, data: Any, parameter: str = "units") -> Units:
@@ -162,7 +165,7 @@ class Units:
             )
         ordered = {key: i for i, key in enumerate(sorted(set(keys), key=_order))}
         codes = np.array([ordered[key] for key in keys], dtype=np.int64)[place]
-        return cls(np.unique(codes, return_index=True)[1], codes)
+        return cls(np.unique(codes, return_index=True)[1], codes, list(ordered))
 
     def __len__(self) -> int:
         return len(self.firsts)
@@ -174,7 +177,10 @@ class Units:
         if max_rows is None:
             return found
         columns = list(columns)
-        return [own if len(own) <= max_rows else _choose_rows(own, columns, max_rows) for own in found]
+        return [
+            own if len(own) <= max_rows else _choose_rows(key, own, columns, max_rows)
+            for key, own in zip(self.keys, found, strict=True)
+        ]
 
 
 def _order(key: Any) -> tuple[str, Any]:
@@ -185,9 +191,16 @@ def _order(key: Any) -> tuple[str, Any]:
     return (kind, (0, rest[0], "")) if kind == "number" else (kind, (1, 0, repr(rest)))
 
 
-def _choose_rows(own: NDArray[np.int64], columns: Sequence[Sequence[Any]], most: int) -> NDArray[np.int64]:
-    """Return the kept rows of a unit: the rows with the smallest hashes of their entries."""
-    hashes = [hashlib.sha256(repr([key_of(values[row]) for values in columns]).encode()).digest() for row in own]
+def _choose_rows(unit: Any, own: NDArray[np.int64], columns: Sequence[Sequence[Any]], most: int) -> NDArray[np.int64]:
+    """Return the kept rows of a unit: the rows with the smallest hashes of the unit and their entries.
+
+    Without the unit, the same entries would be kept in all units. Equal rows are told apart by their number.
+    """
+    hashes, seen = [], Counter[str]()
+    for row in own:
+        entries = repr([key_of(values[row]) for values in columns])
+        seen[entries] += 1
+        hashes.append(hashlib.sha256(repr((unit, entries, seen[entries])).encode()).digest())
     chosen = sorted(range(len(own)), key=hashes.__getitem__)[:most]
     return np.asarray(own[np.sort(chosen)])
 
@@ -417,25 +430,21 @@ def unit_sums(
     lattice: BoxLattice,
     totals: UnitTotals | LaplaceUnitTotals,
 ) -> dict[str, Steps]:
-    """Return the exact totals of all units: each is cut to its ``max_rows`` rows before they are added up.
+    """Return the exact totals of all units. A unit with more than ``max_rows`` rows counts as so many, at its mean.
 
-    A unit with more rows keeps the rows with the smallest hashes of their steps. This choice does not depend on the
-    order of the rows, nor on other units.
+    A choice among its rows would have to depend on their values alone, since their order is not kept: the same choice
+    in all units, which biases the mean of columns with few values.
     """
     steps = lattice.round_rows(X[kept])
     own = codes[kept]
-    counts = np.bincount(own, minlength=n_units)
-    inside = np.ones(len(own), dtype=bool)
-    order = np.argsort(own, kind="stable")
-    ends = np.cumsum(counts)
-    for unit in np.flatnonzero(counts > totals.max_rows):
-        rows = order[ends[unit] - counts[unit] : ends[unit]]
-        hashes = [hashlib.sha256(np.ascontiguousarray(steps[row], dtype="<i8").tobytes()).digest() for row in rows]
-        inside[rows[sorted(range(len(rows)), key=hashes.__getitem__)[totals.max_rows :]]] = False
-    own, steps = own[inside], steps[inside]
-    # At most 2^30 a unit: exact as floats.
-    sums = np.stack([as_int64(np.bincount(own, weights=column, minlength=n_units)) for column in steps.T], axis=1)
-    found = totals.contribute(sums, as_int64(np.bincount(own, minlength=n_units)))
+    counts, most = np.bincount(own, minlength=n_units), totals.max_rows
+    sums = np.zeros((n_units, steps.shape[1]), dtype=np.int64)
+    np.add.at(sums, own, steps)
+    many = counts > most
+    # The nearest integer to sum * most / count. The remainder is below 2^31, and max_rows at most 2^30.
+    whole, rest = np.divmod(sums[many], counts[many, None])
+    sums[many] = whole * most + (2 * rest * most + counts[many, None]) // (2 * counts[many, None])
+    found = totals.contribute(sums, np.minimum(counts, most))
     return {name: values.sum(axis=0) for name, values in found.items()}
 
 
@@ -503,8 +512,8 @@ class MeanPerRow(RatioEstimator[MeanPerRowPlan]):
         Whether entries can lie outside the bounds. "clip": they can, and are moved to the nearer bound. "hard": they
         cannot, as for an age.
     max_rows : int
-        Public largest number of rows of a unit that count. If a unit has more, the rows with the smallest
-        hashes count, regardless of their order. The noise is proportional to ``max_rows``.
+        Public largest number of rows of a unit that count. A unit with more rows counts as so many rows, at the mean
+        of its rows. The noise is proportional to ``max_rows``.
     unit : column name, optional
         Column of a data frame that identifies the unit of each row. ``fit(frame)`` then needs no ``y``.
     called : str, optional
@@ -554,14 +563,14 @@ class MeanPerRow(RatioEstimator[MeanPerRowPlan]):
 
     Notes
     -----
-    **Estimand.** Intervals cover the mean of the population's rows after clipping. At most ``max_rows`` rows of a unit
-    count.
+    **Estimand.** Intervals cover the mean of the population's rows after clipping. A unit counts as ``max_rows`` rows
+    or fewer, at its mean.
 
     **Intervals.** Intervals invert a test of every value (Fieller 1954). They assume independent units. Rows of
     one unit can depend on each other in any way.
 
-    **Limits.** Rare events undercover, and few units more so, because all rows of a unit may have the event. Rows
-    beyond ``max_rows`` of a unit are left out, which changes the mean if units with many rows differ.
+    **Limits.** Rare events undercover, and few units more so, because all rows of a unit may have the event. Units
+    with more than ``max_rows`` rows count less, which changes the mean if they differ from others.
 
     Examples
     --------

@@ -21,6 +21,7 @@ from dpstats.groups.mean_per_row import (
     SQUARES,
     SUMS,
     LaplaceUnitTotals,
+    MeanPerRow,
     UnitTotals,
     unit_sums,
 )
@@ -124,3 +125,16 @@ def test_parts_of_units_add_up_to_their_rows_and_any_two_units_are_within_the_st
     for got, true in ((ratio.T, s), (ratio.N, c), (ratio.Q, s * s), (ratio.X, s * c), (ratio.R, c * c)):
         np.testing.assert_allclose(got[:, 0], true, atol=4 / 24)
     np.testing.assert_allclose(ratio.T[:, 0], s, atol=1e-12)
+
+
+@pytest.mark.parametrize("most", [1, 3, 8])
+def test_a_unit_with_many_rows_counts_at_its_mean(most: int) -> None:
+    # Rows chosen by their values alone would be the same in every unit: nearly all 0, or nearly all 1.
+    rng = np.random.default_rng(most)
+    rows = 1 + rng.poisson(5, 2000)
+    person = np.repeat(np.arange(2000), rows)
+    x = (rng.random(person.size) < 0.4 * rng.random(2000)[person]).astype(float)
+    counted = np.minimum(rows, most)
+    truth = (counted * np.bincount(person, x) / rows).sum() / counted.sum()
+    made = MeanPerRow(bounds=(-1, 2), max_rows=most, epsilon=1e5, random_state=0).fit(x[:, None], person)
+    assert made.mean_[0] == pytest.approx(truth, abs=1e-3)
