@@ -194,7 +194,7 @@ def _order(key: Any) -> tuple[str, Any]:
 def _choose_rows(unit: Any, own: NDArray[np.int64], columns: Sequence[Sequence[Any]], most: int) -> NDArray[np.int64]:
     """Return the kept rows of a unit: the rows with the smallest hashes of the unit and their entries.
 
-    Without the unit, the same entries would be kept in all units. Equal rows are told apart by their number.
+    Without the unit, the same entries would be kept in all units. Equal rows are numbered.
     """
     hashes, seen = [], Counter[str]()
     for row in own:
@@ -430,10 +430,10 @@ def unit_sums(
     lattice: BoxLattice,
     totals: UnitTotals | LaplaceUnitTotals,
 ) -> dict[str, Steps]:
-    """Return the exact totals of all units. A unit with more than ``max_rows`` rows counts as so many, at its mean.
+    """Return the exact totals of all units. A unit with more than ``max_rows`` rows counts as that many, at its mean.
 
-    A choice among its rows would have to depend on their values alone, since their order is not kept: the same choice
-    in all units, which biases the mean of columns with few values.
+    A choice among its rows could depend on their values only, because their order is not kept. It would be the same in
+    all units, and bias the mean of columns with few values.
     """
     steps = lattice.round_rows(X[kept])
     own = codes[kept]
@@ -512,8 +512,8 @@ class MeanPerRow(RatioEstimator[MeanPerRowPlan]):
         Whether entries can lie outside the bounds. "clip": they can, and are moved to the nearer bound. "hard": they
         cannot, as for an age.
     max_rows : int
-        Public largest number of rows of a unit that count. A unit with more rows counts as so many rows, at the mean
-        of its rows. The noise is proportional to ``max_rows``.
+        Public largest number of rows of a unit that count. A unit with more rows counts as ``max_rows`` rows, at the
+        mean of all its rows. The noise is proportional to ``max_rows``.
     unit : column name, optional
         Column of a data frame that identifies the unit of each row. ``fit(frame)`` then needs no ``y``.
     called : str, optional
