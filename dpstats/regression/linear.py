@@ -151,8 +151,8 @@ class PrivateLinearRegression(LeastSquares[RegressionPlan]):
         file or a relation, and have at least one column of numbers. A row with an undeclared or missing label adds
         nothing to the fit.
     fit_intercept : bool, default=True
-        Whether the model has an intercept. Without one, slopes must be right for skewed residuals too, and may have
-        twice the squared error.
+        Whether the model has an intercept. Without one, slopes must be right for skewed residuals too, and have
+        larger errors.
     cov_type : {"HC", "nonrobust"}, default="HC"
         Covariance that standard errors use:
 
