@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from tests.outside.seeds import daily_seed
-from tests.outside.statements.net import FAMILIES, FAULTS, SECONDS, Net, describe, judge_cell
+from tests.outside.statements.net import FAMILIES, FAULTS, SECONDS, Net, judge_cell
 
 PAGE = Path(__file__).with_name("measured.md")
 HEAD = """# Statements of random cells
@@ -33,17 +33,19 @@ def run() -> int:
     parser.add_argument("--minutes", type=float, default=1.0)
     parser.add_argument("--seed", type=int, default=daily_seed())
     parser.add_argument("--cells", type=int, default=10**9, help="at most this many cells")
-    parser.add_argument("--family", choices=FAMILIES, default="", help="no other cells; --cell needs it again")
+    parser.add_argument("--family", choices=FAMILIES, nargs="+", default=[], help="no others; --cell needs them again")
+    parser.add_argument("--jobs", type=int, default=1, help="so many processes")
     parser.add_argument("--cell", metavar="SEED:K", help="one cell, again")
     parser.add_argument("--write", action="store_true", help=f"write {PAGE.name} beside the net")
     options = parser.parse_args()
     if options.cell:
-        cell, verdict = judge_cell(*map(int, options.cell.split(":")), SECONDS, options.family)
-        print(describe(cell), verdict, f"{verdict.seconds:.1f} s", sep="\n")
+        seed, k = map(int, options.cell.split(":"))
+        _, drawn, verdict = judge_cell(seed, k, SECONDS, options.family)
+        print(drawn, verdict, f"{verdict.seconds:.1f} s", sep="\n")
         for note, times in verdict.notes.most_common():
             print(f"{times:5} fits: {note}")
         return int(verdict.kind in FAULTS)
-    net = Net(options.seed, options.family).run(60 * options.minutes, range(options.cells))
+    net = Net(options.seed, options.family).run(60 * options.minutes, range(options.cells), jobs=options.jobs)
     print(net.page())
     if options.write:
         commit = subprocess.run(["git", "rev-parse", "--short=8", "HEAD"], capture_output=True, text=True).stdout

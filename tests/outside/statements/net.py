@@ -5,10 +5,12 @@ from __future__ import annotations
 import sys
 import time
 import warnings
-from collections import Counter
-from collections.abc import Callable
+from collections import Counter, deque
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, field
 from functools import partial
+from typing import Any
 
 import numpy as np
 
@@ -69,34 +71,34 @@ FAMILIES = {
 }
 """How often a family is drawn, and what draws its cells."""
 SECONDS = 20.0
-"""Time after which a cell ends undecided."""
+"""Processor time after which a cell ends undecided."""
 KINDS = ("good", "named", "as others", "false", "useless", "undecided", "refused", "crash")
 FAULTS = ("false", "crash")
 OTHERS = 300
 """Replications without privacy of a cell that states what is false."""
 
 
-def draw_cell(seed: int, k: int, family: str = "") -> Cell:
-    """Return cell ``k`` of a seed, of a random family by default."""
+def draw_cell(seed: int, k: int, families: Sequence[str] = ()) -> Cell:
+    """Return cell ``k`` of a seed, of a random one of the families, by default of all."""
     draw = np.random.default_rng([seed, k])
-    if family:
-        return FAMILIES[family][1](draw)
-    shares = np.array([share for share, _ in FAMILIES.values()])
-    _, drawn = list(FAMILIES.values())[draw.choice(len(shares), p=shares / shares.sum())]
-    return drawn(draw)
+    if len(families) == 1:
+        return FAMILIES[families[0]][1](draw)
+    drawn = [FAMILIES[each] for each in families or FAMILIES]
+    shares = np.array([share for share, _ in drawn])
+    return drawn[draw.choice(len(shares), p=shares / shares.sum())][1](draw)
 
 
-def judge_cell(seed: int, k: int, seconds: float = SECONDS, family: str = "") -> tuple[Cell, Verdict]:
-    """Return a cell and its verdict."""
+def judge_cell(seed: int, k: int, seconds: float = SECONDS, families: Sequence[str] = ()) -> tuple[str, str, Verdict]:
+    """Return the family of a cell, what was drawn, and the verdict."""
 
     def draws(replication: int) -> Draw:
         return np.random.default_rng([seed, k, replication])
 
-    cell = draw_cell(seed, k, family)
+    cell = draw_cell(seed, k, families)
     verdict = judge(cell, draws, seconds)
     if verdict.kind == "false" and cell.without_privacy:
         verdict = compare_with_others(cell, verdict, draws, seconds)
-    return cell, verdict
+    return cell.family, describe(cell), verdict
 
 
 def compare_with_others(cell: Cell, verdict: Verdict, draws: Callable[[int], Draw], seconds: float) -> Verdict:
@@ -133,43 +135,60 @@ class Net:
 
     Attributes
     ----------
-    family : str
+    families : sequence of str
         Of `FAMILIES`, to draw no other.
     counts : Counter of (family, kind)
-    found : list of (number, Cell, Verdict)
-        Cells that are not good.
+    found : list of (number, str, Verdict)
+        What was drawn for cells that are not good.
     careless : Counter of (family, note)
         Notes in most fits of cells whose answers hold.
     """
 
     seed: int
-    family: str = ""
+    families: Sequence[str] = ()
     counts: Counter[tuple[str, str]] = field(default_factory=Counter)
-    found: list[tuple[int, Cell, Verdict]] = field(default_factory=list)
+    found: list[tuple[int, str, Verdict]] = field(default_factory=list)
     careless: Counter[tuple[str, str]] = field(default_factory=Counter)
     seconds: float = 0.0
 
-    def run(self, seconds: float, cells: range = range(10**9), each: float = SECONDS) -> Net:
-        """Try cells for as long as given."""
+    def run(self, seconds: float, cells: range = range(10**9), each: float = SECONDS, jobs: int = 1) -> Net:
+        """Try cells for as long as given, in so many processes."""
         start = time.monotonic()
-        for k in cells:
-            if time.monotonic() - start > seconds:
-                break
-            cell, verdict = judge_cell(self.seed, k, each, self.family)
-            self.counts[cell.family, verdict.kind] += 1
+        for k, family, drawn, verdict in self._judged(start + seconds, cells, each, jobs):
+            self.counts[family, verdict.kind] += 1
             if verdict.kind == "good":
                 self.careless.update(
-                    (cell.family, note) for note, times in verdict.notes.items() if 2 * times > verdict.fits
+                    (family, note) for note, times in verdict.notes.items() if 2 * times > verdict.fits
                 )
             else:
-                self.found.append((k, cell, verdict))
+                self.found.append((k, drawn, verdict))
                 if verdict.kind in FAULTS:  # a long run that is stopped has said what it found
-                    print(f"{self.seed}:{k} {verdict}: {describe(cell)}", file=sys.stderr, flush=True)
+                    print(f"{self.seed}:{k} {verdict}: {drawn}", file=sys.stderr, flush=True)
         self.seconds = time.monotonic() - start
         return self
 
+    def _judged(self, until: float, cells: range, each: float, jobs: int) -> Iterator[tuple[int, str, str, Verdict]]:
+        """Yield the number, the family, the description and the verdict of each cell, in their order."""
+        if jobs == 1:
+            for k in cells:
+                if time.monotonic() > until:
+                    return
+                yield k, *judge_cell(self.seed, k, each, self.families)
+            return
+        with ProcessPoolExecutor(jobs) as pool:
+            waiting = deque[tuple[int, Any]]()
+            for k in cells:
+                if time.monotonic() > until:
+                    break
+                waiting.append((k, pool.submit(judge_cell, self.seed, k, each, self.families)))
+                if len(waiting) > 3 * jobs:
+                    k, job = waiting.popleft()
+                    yield k, *job.result()
+            for k, job in waiting:
+                yield k, *job.result()
+
     @property
-    def faults(self) -> list[tuple[int, Cell, Verdict]]:
+    def faults(self) -> list[tuple[int, str, Verdict]]:
         """Cells that state what is false."""
         return [each for each in self.found if each[2].kind in FAULTS]
 
@@ -186,8 +205,8 @@ class Net:
         for kind in ("false", "crash", "as others", "useless", "undecided"):
             some = [each for each in self.found if each[2].kind == kind]
             lines += ["", f"{len(some)} {kind}"] if some else []
-            for k, cell, verdict in some:
-                lines += [f"  {self.seed}:{k} {verdict}", f"    {describe(cell)}"]
+            for k, drawn, verdict in some:
+                lines += [f"  {self.seed}:{k} {verdict}", f"    {drawn}"]
                 lines += [f"    {times} fits: {note}" for note, times in verdict.notes.most_common(1)]
         for kind in ("named", "refused"):
             reasons: dict[str, list[int]] = {}
