@@ -508,6 +508,8 @@ class Level(ABC):
     seen, noise, sampling : float
         Mean that the last gradient alone shows, over the mean before the step, with the standard deviations of its
         noise and of its sampling error. For log odds it is a rate.
+    most : float
+        Largest linear predictor that the bounds of the outcome allow. A limit beyond it says nothing.
     """
 
     before: float
@@ -517,6 +519,7 @@ class Level(ABC):
     seen: float
     noise: float
     sampling: float
+    most: float = math.inf
 
     @property
     def error(self) -> float:
@@ -548,7 +551,13 @@ class LogLevel(Level):
         return max(usual, self.after - self.before - math.log(least)) if self.noise > _COARSE_NOISE else usual
 
     def upper_distance(self, z: float) -> float:
-        return math.log1p(z * self.std)
+        usual = math.log1p(z * self.std)
+        if math.isfinite(self.lower_distance(z)):
+            return usual
+        # The steps may have gone far below the mean. The last gradient knows how far the mean can be above them.
+        most = self.seen + z * self.error
+        alone = self.before + math.log(most) - self.after if most > 0 else -math.inf
+        return math.inf if self.after + alone >= self.most else max(usual, alone)
 
     def is_settled(self, errors: float) -> bool:
         factor = math.exp(min(self.moved, 50.0))

@@ -621,9 +621,13 @@ class LogLinearPath(LevelPath):
         factor = min(math.exp(min(after - last.before, 0.0)), 1.0)
         linear, quadratic = self.dispersion
         mean, ratio = math.exp(last.before), max(last.seen, last.noise)
-        sampling = math.sqrt((linear * ratio / mean + quadratic * ratio**2) / max(last.rows, 1.0))
+        known = math.isfinite(ratio)
+        sampling = math.sqrt((linear * ratio / mean + quadratic * ratio**2) / max(last.rows, 1.0)) if known else 0.0
         std /= min(max(factor, FLOORS[-1], std), 1.0)
-        return LogLevel(last.before, after, moved, std, last.seen, last.noise, sampling)
+        # No mean exceeds the largest outcome. Rows of a level may have less exposure than others.
+        offsets = self.plan.design.offsets
+        most = math.log(2 * self._half) + (max(self.offset + offsets[1] - offsets[0], 0.0) if offsets else 0.0)
+        return LogLevel(last.before, after, moved, std, last.seen, last.noise, sampling, most)
 
     def _second_order(self, inverse: Any) -> Floats:
         """Return the gradient that the errors of the coefficients add."""

@@ -62,6 +62,8 @@ class CurvedRegression(Regression[RegressionPlan]):
         assert found.settled is not None
         self._levels = found.levels
         self.one_sided_, unlimited = find_one_sided(found.levels, self.coef_.size)
+        # Steps may have gone anywhere for a level of which nothing is known. Predictions take it for the other one.
+        self.coef_[unlimited] = 0.0
         known = find_identified(found, getattr(found, cov), plan) & ~unlimited
         open_ended = self.one_sided_ != 0
         self.settled_ = found.settled | open_ended
@@ -88,8 +90,8 @@ class CurvedRegression(Regression[RegressionPlan]):
             levels = [
                 f"{names[each.place]} = {value:g}"
                 for each in self._levels
-                for value, side in each.list_unlimited()
-                if side == sign
+                for value, _ in each.list_unlimited()
+                if self.one_sided_[each.place] == sign
             ]
             if levels:
                 words = f"{self._unknown_level}: only {limit} limit of the coefficient is known."

@@ -57,6 +57,10 @@ _SETTLED = 3.0
 _UNSETTLED = 0.2
 """Error of the linear predictor of a typical row, where its mean is an exponential, above which intervals by
 derivatives may miss."""
+_LEAST_CURVED = 1e-12
+"""Least curvature of a level. Beyond it, its log odds have no more information than here."""
+_MOST_UNCERTAIN = 0.5
+"""Largest noise of the number of rows of a level, over this number, of which something is known."""
 _NODES, _WEIGHTS = np.polynomial.hermite_e.hermegauss(9)
 _WEIGHTS = _WEIGHTS / _WEIGHTS.sum()
 
@@ -439,9 +443,13 @@ class LevelPath(Path):
                 pick = np.append((1 + side * self.shift[j]) / 2, side / 2 * np.eye(self.d)[j])
                 length = float(np.linalg.norm(self.whitening @ row))
                 kept = min(1.0, self.radius / max(length, 1e-12)) ** 2
-                size = share * kept * max(float(self._level_curvature(np.array([before]))[0]), 1e-12)
+                size = share * kept * max(float(self._level_curvature(np.array([before]))[0]), _LEAST_CURVED)
                 along = np.linalg.solve(self.whitening.T, pick) / size
-                seen, std = 1 + float(along @ gradient), noise * float(np.linalg.norm(along))
+                # The change is of the mean of as many rows as were released. If noise may explain them, nothing is
+                # known.
+                change, uncertain = float(along @ gradient), self._stage_std(CENTER) / 2 / share
+                std = math.hypot(noise * float(np.linalg.norm(along)), change * uncertain)
+                seen, std = 1 + change, math.inf if uncertain > _MOST_UNCERTAIN else std
                 both.append(LastStep(row, weighted.level(int(j), upper), before, seen, std, self.n * share))
             self.last_steps.append((both[0], both[1]))
 
@@ -664,11 +672,11 @@ class LogisticPath(LevelPath):
         return derivative(at)
 
     def _level(self, last: LastStep, std: float) -> LogitLevel:
-        size = float(derivative(last.before))
+        size = max(float(derivative(last.before)), _LEAST_CURVED)
         rate, noise = float(expit(last.before)) + size * (last.seen - 1), size * last.noise
         rarer = max(min(rate, 1 - rate), noise)
         after, moved = self._measure_move(last)
-        sampling = math.sqrt(rarer / max(last.rows, 1.0))
+        sampling = math.sqrt(min(rarer, 1.0) / max(last.rows, 1.0))
         return LogitLevel(last.before, after, moved, std, rate, noise, sampling)
 
     def _spread_of_index(self) -> float:

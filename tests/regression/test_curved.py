@@ -100,3 +100,24 @@ def test_strong_levels_are_covered() -> None:
         low, high = made.confidence_interval()
         hits += (low <= [0.5, -2.6]) & (high >= [0.5, -2.6])
     assert (hits >= 10).all()
+
+
+@pytest.mark.parametrize("kind", ["counts", "amounts", "classes"])
+def test_a_level_with_fewer_rows_than_noise_has_no_coefficient(kind: str) -> None:
+    # 30 of 3,000 rows have the level z, and the noise of this number is 47.
+    for seed in range(4):
+        rng = np.random.default_rng(seed)
+        frame = pd.DataFrame({"g": np.array(["a", "b", "c", "z"])[rng.choice(4, 3000, p=[0.74, 0.15, 0.1, 0.01])]})
+        options: dict[str, Any] = {"levels": {"g": ["a", "b", "c", "z"]}, "random_state": seed}
+        if kind == "classes":
+            frame["y"] = rng.random(3000) < 0.6
+            made: Any = PrivateLogisticRegression.from_formula("y ~ C(g)", frame, bounds={}, **options)
+        else:
+            made = PrivateCountRegression if kind == "counts" else PrivateGammaRegression
+            frame["y"] = rng.poisson(3.0, 3000) if kind == "counts" else rng.gamma(2.0, 2.0, 3000)
+            made = made.from_formula("y ~ C(g)", frame, bounds={"y": (0, 30)}, **options)
+        interval = made.confidence_interval()
+        if not made.identified_[2]:
+            assert made.coef_[2] == 0 and (interval.low[2], interval.high[2]) == (-np.inf, np.inf)
+            assert "[C(g)[T.z] = 1]" not in str(made.summary())
+        assert interval.low[2] <= 0 <= interval.high[2] and not made.pvalues["C(g)[T.z]"] < 0.001

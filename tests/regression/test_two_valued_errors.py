@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import pickle
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -96,3 +97,15 @@ def test_a_level_that_has_not_arrived_is_not_settled() -> None:
     assert not short.is_settled(3.0)
     # Its lower limit is that of the last gradient, beyond the stated error.
     assert LogLevel(-2.0, -2.7, -0.7, 0.05, 0.4, 0.12, 0.01).lower_distance(1.96) > 0.3
+
+
+def test_a_level_far_below_its_mean_has_the_limit_of_the_last_gradient() -> None:
+    # The steps went to exp(-5.5) and know this with a small error. The last gradient, from exp(2.7), shows -7 (7) times
+    # its mean there.
+    gone = LogLevel(before=2.7, after=-5.5, moved=-4.0, std=333.0, seen=-6.8, noise=6.5, sampling=0.6)
+    assert gone.after + gone.upper_distance(1.96) == pytest.approx(2.7 + math.log(1.96 * gone.error - 6.8))
+    # No mean exceeds the largest outcome, so a limit there is none.
+    assert math.isinf(replace(gone, most=4.0).upper_distance(1.96))
+    assert math.isinf(replace(gone, noise=math.inf).upper_distance(1.96))
+    # A level with two limits keeps that of all steps.
+    assert PRECISE.upper_distance(1.96) == pytest.approx(math.log1p(1.96 * 0.001))

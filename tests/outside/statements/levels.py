@@ -13,11 +13,12 @@ import numpy as np
 import pandas as pd
 from scipy.stats import norm
 
+from dpstats import regression
 from dpstats.groups import GroupMeans
 from dpstats.privacy.gaussian import gaussian_sigma
 from tests.outside.statements import regressions
 from tests.outside.statements.group_means import EXACT, draw_shares
-from tests.outside.statements.outcomes import LINEAR, Beside, Outcomes, bound_outcome, draw_slopes, linear
+from tests.outside.statements.outcomes import FAMILIES, LINEAR, Beside, Outcomes, bound_outcome, draw_model, draw_slopes
 from tests.outside.statements.populations import (
     CODED,
     LIMITED,
@@ -35,7 +36,7 @@ from tests.outside.statements.verdict import Answer, Cell
 
 _DRAWS = 20
 """Outcomes of every row, from which the means of clipped ones are computed."""
-FACTORS, ADJUSTED = "PrivateLinearRegression(factors)", "GroupMeans(adjust)"
+FACTORS, ADJUSTED, FORMULAS = "PrivateLinearRegression(factors)", "GroupMeans(adjust)", "from_formula(factor)"
 
 
 @dataclass
@@ -58,7 +59,7 @@ class Labelled:
 
     model: Outcomes
     box: Floats
-    y_bounds: tuple[float, float]
+    y_bounds: Any
     levels: Mapping[str, list[str]]
     shares: Floats
     equal: bool
@@ -90,9 +91,9 @@ class Labelled:
 
 
 def draw_labelled(
-    draw: Draw, facts: dict[str, Any], factors: int, randomized: bool, beside: bool
+    draw: Draw, facts: dict[str, Any], factors: int, randomized: bool, beside: bool, name: str = LINEAR[0]
 ) -> tuple[Labelled, Beside]:
-    """Return a population of rows with labels, and what rows have beside them."""
+    """Return a population of rows with labels, for a regression of this name, and what rows have beside them."""
     d, k = int(draw.integers(1, 4)), int(draw.integers(2, 6))
     kinds = [draw_kind(draw, constant=0.0) for _ in range(d)]
     shares, equal = draw_shares(draw, k), bool(draw.random() < 0.3)
@@ -113,11 +114,12 @@ def draw_labelled(
         draw_bounds(draw, values, "tight" if kind in LIMITED and style == "shifted" else style)
         for kind, values, style in zip(kinds, X.T, styles, strict=True)
     ])  # fmt: skip
-    slopes = draw_slopes(draw, X, kinds, 5.0)
-    size = max(float((X @ slopes).std()), 1e-3) * log_uniform(draw, 0.2, 5)
+    slopes = draw_slopes(draw, X, kinds, 1.5 if name in FAMILIES[3:] else 5.0)
+    signal = max(float((X @ slopes).std()), 1e-3) if name in LINEAR else 0.5
+    size = signal * log_uniform(draw, 0.2, 5)
     jumps = [draw.normal(size=len(own) - 1) * size for own in levels.values()]
     jumps[0] *= not equal
-    dummies = [(codes[name] == level).astype(float) for name, own in levels.items() for level in range(1, len(own))]
+    dummies = [(codes[each] == level).astype(float) for each, own in levels.items() for level in range(1, len(own))]
     X = np.column_stack([X, *dummies])
     facts |= {
         "x": ", ".join(kinds),
@@ -128,12 +130,12 @@ def draw_labelled(
     }
     # Without weights and offsets if the estimator has none: `Beside` draws none for the second linear regression.
     extra = Beside(draw, LINEAR[int(not beside)], facts, X)
-    model = linear(draw, X, np.append(slopes, np.concatenate(jumps)), facts, False)
+    model = draw_model(draw, name, X, np.append(slopes, np.concatenate(jumps)), facts)
     if "offset" in extra.names:
         unit = max(float(model.eta.std()), 1e-6)
         extra.offset = extra.offset * unit  # type: ignore[attr-defined]
         extra.options["offset_bounds"] = (-3 * unit, 3 * unit)
-    y_bounds = bound_outcome(draw, LINEAR[0], model, extra, facts)["y_bounds"]
+    y_bounds = bound_outcome(draw, name, model, extra, facts).get("y_bounds")
     counts = np.bincount(codes["g"], minlength=k) / SIZE
     return Labelled(model, box, y_bounds, levels, counts, equal), extra
 
@@ -157,6 +159,15 @@ def draw_factors(draw: Draw, question: str = "") -> Cell:
     rows, beside = draw_labelled(draw, facts, 2 if draw.random() < 0.3 else 1, bool(draw.random() < 0.5), True)
     options |= {"x_bounds": rows.box, "y_bounds": rows.y_bounds, "factors": rows.levels, **beside.options}
     return FactorsAsker(rows, beside, options, facts, missing, n).cell(draw, question)
+
+
+def draw_formula(draw: Draw, question: str = "") -> Cell:
+    """Return a random cell of a regression of a formula with a factor, with this question if it is given."""
+    facts: dict[str, Any] = {}
+    name = str(draw.choice([LINEAR[0], *FAMILIES[2:]]))
+    n, missing, options = draw_options(draw, facts)
+    rows, beside = draw_labelled(draw, facts, 1, bool(draw.random() < 0.5), False, name)
+    return FormulaAsker(name, rows, beside, options, facts, missing, n).cell(draw, question)
 
 
 def draw_adjusted(draw: Draw, question: str = "") -> Cell:
@@ -242,6 +253,41 @@ class FactorsAsker(regressions.Asker):
 
         usual = self._usual(self._unit(places), 0.05, joint=True)
         return self._cell("levels of a factor", places, 0.05, ask, is_test=True, without_privacy=usual)
+
+
+class FormulaAsker(regressions.Asker):
+    """Draws samples of rows with labels, fits a formula, and asks a question."""
+
+    def __init__(
+        self, name: str, rows: Labelled, beside: Beside, options: dict[str, Any], facts: dict[str, Any],
+        missing: float, n: int,
+    ) -> None:  # fmt: skip
+        self.rows = rows
+        box = np.vstack([rows.box, *[(0.0, 1.0)] * (rows.model.X.shape[1] - len(rows.box))])
+        bounded = {} if rows.y_bounds is None else {"y_bounds": rows.y_bounds}
+        super().__init__(name, rows.model, beside, {"x_bounds": box, **bounded, **options}, facts, missing, n, False)
+        self.fitting = options
+        self.names = ["Intercept", *(each.replace("g[", "C(g)[") for each in rows.columns)]
+
+    def fit(self, draw: Draw) -> tuple[Any, Any]:
+        X, y, beside = self.sample(draw)
+        numbers = self.rows.columns[: len(self.rows.box)]
+        frame = pd.DataFrame(X[:, : len(numbers)], columns=numbers).assign(g=self.rows.labels(X, "g"), y=y)
+        bounds = dict(zip(numbers, self.rows.box.tolist(), strict=True))
+        bounds |= {} if self.rows.y_bounds is None else {"y": self.rows.y_bounds}
+        made = getattr(regression, self.name).from_formula(
+            f"y ~ {' + '.join([*numbers, 'C(g)'])}", frame, bounds=bounds, levels=self.rows.levels,
+            random_state=int(draw.integers(2**31)), **self.fitting,
+        )  # fmt: skip
+        return made, (X, y, beside, draw)
+
+    def questions(self) -> list[Callable[[Draw], Cell]]:
+        return [self.interval, self.interval, self.test, self.combination, self.joint, self.simultaneous]
+
+    def _cell(self, question: str, about: Any, nominal: float, ask: Callable[..., Any], **more: Any) -> Cell:
+        cell = super()._cell(question, about, nominal, ask, **more)
+        object.__setattr__(cell, "family", FORMULAS)
+        return cell
 
 
 class AdjustedAsker(FactorsAsker):

@@ -41,6 +41,7 @@ FAMILIES = {
     "regressions, far bounds": (1, regressions.draw_far),
     "group means": (1, group_means.draw_cell),
     "factors": (1, levels.draw_factors),
+    "factors of formulas": (1, levels.draw_formula),
     "adjusted means": (1, levels.draw_adjusted),
     "survival": (1, survival.draw_cell),
     "statistics": (1, statistics.draw_cell),

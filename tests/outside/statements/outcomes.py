@@ -124,6 +124,17 @@ def log_linear(draw: Draw, X: Floats, slopes: Floats, facts: dict[str, Any], cou
     return Outcomes(X, eta, np.append(level, slopes), outcomes, variance * weight**2, mu * weight, reach)
 
 
+def draw_model(
+    draw: Draw, name: str, X: Floats, slopes: Floats, facts: dict[str, Any], equal: bool = False
+) -> Outcomes:
+    """Return the model that a regression of this name fits. ``equal`` residuals of a linear one have one variance."""
+    if name in LINEAR:
+        return linear(draw, X, slopes, facts, equal)
+    if name == FAMILIES[2]:
+        return logistic(draw, X, slopes, facts)
+    return log_linear(draw, X, slopes, facts, name == FAMILIES[3])
+
+
 def bound_outcome(draw: Draw, name: str, model: Outcomes, beside: Beside, facts: dict[str, Any]) -> dict[str, Any]:
     """Return public bounds of the outcome, with what is beside it, and multiply the reach of a score by them."""
     if name == FAMILIES[2]:

@@ -21,10 +21,8 @@ from tests.outside.statements.outcomes import (
     Beside,
     Outcomes,
     bound_outcome,
+    draw_model,
     draw_slopes,
-    linear,
-    log_linear,
-    logistic,
     rule_error,
 )
 from tests.outside.statements.populations import (
@@ -99,12 +97,7 @@ def draw_cell(draw: Draw, question: str = "", family: str = "", chosen: bool = F
     if equal and "weights" in beside.names:
         options.pop("cov_type", None)
     slopes = draw_slopes(draw, X, kinds, 1.5 if name in FAMILIES[3:] else 5.0)
-    if name in LINEAR:
-        model = linear(draw, X, slopes, facts, equal)
-    elif name == FAMILIES[2]:
-        model = logistic(draw, X, slopes, facts)
-    else:
-        model = log_linear(draw, X, slopes, facts, name == FAMILIES[3])
+    model = draw_model(draw, name, X, slopes, facts, equal)
     if beside.role == "offset" and "offset" in beside.names and name in LINEAR:
         unit = max(float(model.eta.std()), 1e-6)  # an offset in the unit of the outcome
         beside.offset = beside.offset * unit  # type: ignore[attr-defined]
