@@ -140,10 +140,12 @@ def draw_labelled(
     return Labelled(model, box, y_bounds, levels, counts, equal), extra
 
 
-def draw_options(draw: Draw, facts: dict[str, Any]) -> tuple[int, float, dict[str, Any]]:
+def draw_options(
+    draw: Draw, facts: dict[str, Any], fewest: int = 200, least: float = 0.1
+) -> tuple[int, float, dict[str, Any]]:
     """Return the number of rows, the fraction of missing rows, and options of any estimator."""
-    n = round(log_uniform(draw, 200, 50_000))
-    epsilon = EXACT if draw.random() < 0.1 else log_uniform(draw, 0.1, 10)
+    n = round(log_uniform(draw, fewest, 50_000))
+    epsilon = EXACT if draw.random() < 0.1 else log_uniform(draw, least, 10)
     facts |= {"n": n, "epsilon": float(f"{epsilon:.3g}")}
     options: dict[str, Any] = {"epsilon": epsilon, "delta": float(draw.choice([1e-6, 1e-9]))}
     missing = draw.uniform(0, 0.3) if draw.random() < 0.3 else 0.0
@@ -165,7 +167,7 @@ def draw_formula(draw: Draw, question: str = "") -> Cell:
     """Return a random cell of a regression of a formula with a factor, with this question if it is given."""
     facts: dict[str, Any] = {}
     name = str(draw.choice([LINEAR[0], *FAMILIES[2:]]))
-    n, missing, options = draw_options(draw, facts)
+    n, missing, options = draw_options(draw, facts, 2000, 0.5)  # so that some columns are seen
     rows, beside = draw_labelled(draw, facts, 1, bool(draw.random() < 0.5), False, name)
     return FormulaAsker(name, rows, beside, options, facts, missing, n).cell(draw, question)
 
