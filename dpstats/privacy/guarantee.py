@@ -18,6 +18,7 @@ from dpstats.inference.reports import Background, Records, Reported
 if TYPE_CHECKING:
     from dpstats.inference.results import Summary
 
+TINY = 5e-324  # the smallest positive float
 _SPLIT = 134217729.0  # 2^27 + 1
 _ROOT_BITS = 128
 

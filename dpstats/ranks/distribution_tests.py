@@ -24,7 +24,7 @@ from dpstats.inference.results import HypothesisTest, Summary, significant
 from dpstats.privacy.guarantee import PrivacyGuarantee
 from dpstats.privacy.plan import ReleasePlan
 from dpstats.privacy.stages import Shuffle
-from dpstats.ranks.rank_tests import GroupRankTest, RankTest, note_rows, size_facts
+from dpstats.ranks.rank_tests import MOST_ROWS, GroupRankTest, RankTest, note_rows, size_facts
 from dpstats.ranks.statistics import (
     PUBLIC_SEED,
     STATISTICS,
@@ -46,7 +46,6 @@ from dpstats.release.session import Released, Session
 TIES = "order of equal values"
 DIFFERENCE = "difference of distributions"
 _LEVEL = 0.05
-_MOST_ROWS = 10**9  # so that n times a number of rows is below 2^63
 
 # Results
 
@@ -588,7 +587,7 @@ class GoodnessOfFitTest(_DistributionTest):
         n_samples, n_features : int
             Public sizes. The test needs one column.
         """
-        n = check_integer("n_samples", n_samples, at_least=2, at_most=_MOST_ROWS)
+        n = check_integer("n_samples", n_samples, at_least=2, at_most=MOST_ROWS)
         kind, law = self._check_statistic(), self._find_distribution()
         if self._policy() == "drop":
             return plan_on_sample(self, n, n_features)

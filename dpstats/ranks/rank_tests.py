@@ -147,7 +147,7 @@ class RankTestResult(HypothesisTest):
 # Tests
 
 STATISTIC = "rank statistic"
-_MOST_ROWS = 10**9  # so that the sum of the ranks is below 2^63
+MOST_ROWS = 10**9  # so that the sum of the ranks, or n times a number of rows, is below 2^63
 _ALTERNATIVES = ["two-sided", "less", "greater"]
 
 
@@ -337,7 +337,7 @@ class SignedRankTest(RankTest):
         n_samples, n_features : int
             Public sizes. A rank test needs one column.
         """
-        n = check_integer("n_samples", n_samples, at_least=2, at_most=_MOST_ROWS)
+        n = check_integer("n_samples", n_samples, at_least=2, at_most=MOST_ROWS)
         check_choice("alternative", self.alternative, _ALTERNATIVES)
         if self._policy() == "drop":
             return plan_on_sample(self, n, n_features)
@@ -360,7 +360,7 @@ class GroupRankTest(RankTest):
 
     def _declared(self, n_samples: Any) -> tuple[int, int, tuple[int, ...] | None]:
         """Return n, the number of groups, and their sizes if these are public."""
-        n = check_integer("n_samples", n_samples, at_least=2, at_most=_MOST_ROWS)
+        n = check_integer("n_samples", n_samples, at_least=2, at_most=MOST_ROWS)
         count = len(self._kinds())
         drops_undeclared(self.unknown)
         if self.sizes is None:
