@@ -206,7 +206,7 @@ class ReleaseCommand:
     ----------
     name, help, description : str
     kinds : str
-        Options of which a call has one, which are shared, too. Empty: there are none.
+        Shared options. A call has exactly one of them. Empty: there are none.
     parameters : str
         The options that release and plan share, as `add_options` reads them.
     unit : str
