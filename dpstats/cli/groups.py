@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 
 from dpstats.cli.options import (
     DISCOVER,
-    add_options,
     bounds_of,
     by_column,
     check_discovery,
@@ -354,10 +353,6 @@ class HistogramCommand(ReleaseCommand):
     picture = "the counts, or the densities with their band"
     names_columns = True
 
-    def add_parameters(self, parser: argparse.ArgumentParser) -> None:
-        add_options(parser.add_mutually_exclusive_group(required=True), self.kinds)
-        super().add_parameters(parser)
-
     def read(self, table: InputTable, options: argparse.Namespace) -> tuple[Any, ...]:
         name = check_one(options)
         text = [] if options.bins else [name]
@@ -595,10 +590,6 @@ class KsCommand(ReleaseCommand):
     missing = ("error", "drop")
     names_columns = True
     intervals = False
-
-    def add_parameters(self, parser: argparse.ArgumentParser) -> None:
-        add_options(parser.add_mutually_exclusive_group(required=True), self.kinds)
-        super().add_parameters(parser)
 
     def read(self, table: InputTable, options: argparse.Namespace) -> tuple[Any, ...]:
         name = check_one(options)

@@ -708,10 +708,6 @@ class ConformalCommand(ReleaseCommand):
     names_columns = True
     intervals = False
 
-    def add_parameters(self, parser: argparse.ArgumentParser) -> None:
-        add_options(parser.add_mutually_exclusive_group(required=True), self.kinds)
-        super().add_parameters(parser)
-
     def _columns(self, options: argparse.Namespace) -> list[str]:
         """Return the columns that the model's predictions are in, or refuse options that do not fit together."""
         if options.classes is None:

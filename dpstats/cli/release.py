@@ -205,6 +205,8 @@ class ReleaseCommand:
     Attributes
     ----------
     name, help, description : str
+    kinds : str
+        Shared options. A call has exactly one of them. Empty: there are none.
     parameters : str
         The options that release and plan share, as `add_options` reads them.
     unit : str
@@ -234,6 +236,7 @@ class ReleaseCommand:
     name: str
     help: str
     description: str
+    kinds = ""
     parameters = ""
     unit = ""
     delta: float | None = None
@@ -278,6 +281,8 @@ class ReleaseCommand:
 
     def add_parameters(self, parser: argparse.ArgumentParser) -> None:
         """Add the options that release and plan share."""
+        if self.kinds:
+            add_options(parser.add_mutually_exclusive_group(required=True), self.kinds)
         add_options(parser, self.parameters)
         if self.unit:
             add_unit(parser, self.unit)

@@ -15,18 +15,17 @@ from numpy.typing import NDArray
 
 from dpstats.data.values import as_int64
 from dpstats.errors import refuse
+from dpstats.groups.group_points import ROWS, group_scales, group_stages
 from dpstats.inference.results import list_some
 from dpstats.privacy.guarantee import PrivacyGuarantee, quotient_up
 from dpstats.privacy.plan import ReleasePlan
 from dpstats.privacy.stages import Choice, Stage
 from dpstats.quantiles.grid import group_windows, windows
 from dpstats.quantiles.quantile_plan import LEAST_SCALE
-from dpstats.release.groups import first_reach, nested_reach
-from dpstats.release.noise import check_scale
+from dpstats.release.groups import first_reach
 from dpstats.release.session import Part, Released, Session
 
 SCORE = "score"
-ROWS = "rows of each group"
 TRAINING = {
     "public": "fitted without private rows",
     "private": "a private release",
@@ -38,8 +37,6 @@ Numbers = NDArray[np.float64]
 
 _POINTS = tuple(1 << k for k in range(5, 13))
 """Numbers of points that a plan chooses among."""
-_LEAST_SHARE = 0.1
-"""Least part of epsilon that counts the rows of the groups."""
 _SPARE_ROWS = 0.25
 """Rows by which the rank of a group is raised for counts that are too high by chance."""
 _ROUNDED_UP = 1 + 1e-9
@@ -263,17 +260,9 @@ def _group_stages(
     """Return the stages of `GroupQuantiles`: the sizes of the groups, then a point in each."""
     # The fraction of epsilon that minimizes the variance of the target, as for quantiles of groups.
     ratio = ((0.5 - alpha) ** 2 / 2) ** (1 / 3)
-    share = max(_LEAST_SHARE, ratio / (1 + ratio))
-    counts = check_scale(max(quotient_up(2, share * epsilon), LEAST_SCALE))
-    scale = max(quotient_up(4, (1 - share) * epsilon * (1 - 2.0**-50)), LEAST_SCALE)
-    nested_reach(scale, 1, points)
+    counts, scale = group_scales(ratio, epsilon)
     price = price_in_rows(4 / scale, points)
-    words = "{size} of {candidates:,} points, exponential mechanism of scale {scale:.6g} in half rows of a group"
-    stages = (
-        Stage(ROWS, "laplace", len(groups), 1.0, 2, counts),
-        Choice(SCORE, len(groups), 4, scale, points, words=words),
-    )
-    return stages, price, find_group_rule(alpha, price, counts)
+    return group_stages(SCORE, len(groups), counts, scale, 1, points), price, find_group_rule(alpha, price, counts)
 
 
 # The release

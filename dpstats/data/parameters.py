@@ -252,17 +252,13 @@ _MISSING = {
 }
 
 
-def check_missing(value: Any, allowed: Sequence[str] = ("error",), instead: str = "") -> str:
-    """Return the treatment of missing entries if the estimator supports it, or raise an error.
-
-    ``instead`` is the advice for a known treatment that the estimator does not support.
-    """
+def check_missing(value: Any, allowed: Sequence[str]) -> str:
+    """Return the treatment of missing entries if the estimator supports it, or raise an error."""
     if isinstance(value, str) and value in allowed:
         return value
     words = ", ".join(map(repr, allowed))
     advice = "; ".join(f"{word!r}: {_MISSING[word]}" for word in allowed)
-    way = f" {instead}" if instead and isinstance(value, str) and value in _MISSING else ""
-    raise refuse("missing", given=value, allowed=f"one of {words}", remedy=f"{advice}.{way}")
+    raise refuse("missing", given=value, allowed=f"one of {words}", remedy=f"{advice}.")
 
 
 def check_simulations(value: Any, *, at_least: int) -> int:

@@ -672,12 +672,12 @@ def refuse_undeclared(parameter: str, kind: str = "labels", option: str = "unkno
     )
 
 
-def check_labels(rows: Rows, parameter: str = "y", kind: str = "groups") -> None:
+def check_labels(rows: Rows) -> None:
     """Raise `InvalidData` if a row has an undeclared label."""
 
     def check(table: Table) -> dict[str, Any]:
         if table.groups is None or (np.asarray(table.groups) < 0).any():
-            raise refuse_undeclared(parameter, kind)
+            raise refuse_undeclared("y", "groups")
         return {}
 
     rows.total(check)

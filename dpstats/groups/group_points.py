@@ -46,7 +46,6 @@ _COUNT_TAIL = 0.1
 """Part of the error probability for the number of rows of a group that was found."""
 _MIDDLE = 0.5
 _MOST_ROWS = 1 << 40
-"""Part of the difference from its counted number of rows that a group's ranks follow."""
 Numbers = NDArray[np.float64]
 
 
@@ -187,6 +186,26 @@ class GroupQuantilesPlan(GridPlan):
         return "\n".join([super().__str__(), *(f"  {note}" for note in self.notes())])
 
 
+def group_scales(ratio: float, epsilon: float) -> tuple[float, float]:
+    """Return the scales of the counts of groups and of the choice in each. ``ratio`` is of their parts of epsilon."""
+    share = max(_LEAST_SHARE, ratio / (1 + ratio))
+    rows = check_scale(max(quotient_up(2, share * epsilon), LEAST_SCALE))
+    scale = max(quotient_up(4, (1 - share) * epsilon * (1 - 2.0**-50)), LEAST_SCALE)
+    return rows, scale
+
+
+def group_stages(
+    name: str, n_groups: int, rows: float, scale: float, each: int, candidates: int
+) -> tuple[Stage, Choice]:
+    """Return the stages of the sizes of groups, and of ``each`` points that are chosen in every group."""
+    nested_reach(scale, each, candidates)  # refuses a scale that is too wide
+    words = "{size} of {candidates:,} points, exponential mechanism of scale {scale:.6g} in half rows of a group"
+    return (
+        Stage(ROWS, "laplace", n_groups, 1.0, 2, rows),
+        Choice(name, each * n_groups, 4, scale, candidates, words=words),
+    )
+
+
 def group_quantiles_plan(
     groups: tuple[Any, ...], n: int, q: tuple[float, ...], grid: Grid, epsilon: float, level: float | None, missing: str
 ) -> GroupQuantilesPlan:
@@ -199,16 +218,9 @@ def group_quantiles_plan(
     # 8 (q - 1/2)^2/share^2 + 16/(1 - share)^2, over epsilon^2.
     away = _largest_distance(q)
     ratio = math.exp(math.log(away**2 / 2) / 3) if away else 0.0
-    share = max(_LEAST_SHARE, ratio / (1 + ratio))
-    rows = check_scale(max(quotient_up(2, share * epsilon), LEAST_SCALE))
-    scale = max(quotient_up(4, (1 - share) * epsilon * (1 - 2.0**-50)), LEAST_SCALE)
+    rows, scale = group_scales(ratio, epsilon)
     each = _points_of_each(n / len(groups), q, scale / 2, level, grid.declared)
-    nested_reach(scale, each, grid.points)  # refuses a scale that is too wide
-    words = "{size} of {candidates:,} points, exponential mechanism of scale {scale:.6g} in half rows of a group"
-    stages = (
-        Stage(ROWS, "laplace", len(groups), 1.0, 2, rows),
-        Choice(POINTS, each * len(groups), 4, scale, grid.points, words=words),
-    )
+    stages = group_stages(POINTS, len(groups), rows, scale, each, grid.points)
     return GroupQuantilesPlan(stages, PrivacyGuarantee(epsilon), n, 1, groups, q, grid, each, level, missing)
 
 

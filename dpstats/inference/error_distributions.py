@@ -17,7 +17,7 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 from scipy import optimize
-from scipy.special import erfcx, ndtr, ndtri, stdtrit
+from scipy.special import erfcx, ndtr, ndtri
 
 from dpstats.data.parameters import check_level
 from dpstats.errors import DPStatsError, InvalidParameter, refuse
@@ -149,21 +149,14 @@ def half_widths(
     sampling_std: NDArray[np.float64],
     noise: str,  # one of "laplace", "gaussian"
     noise_scale: NDArray[np.float64],  # (d,): scale or standard deviation of the noise
-    # Shape (d,). Of the estimated variance: widths are enlarged by the ratio of the Student and normal
-    # quantiles.
-    degrees_of_freedom: NDArray[np.float64] | None = None,
 ) -> NDArray[np.float64]:
     """Return the half-width of a symmetric interval for each column."""
     if noise == "gaussian":
-        widths = np.hypot(sampling_std, noise_scale) * -ndtri(tail)
-    else:
-        # Few different pairs occur (one for scalar parameters): solve each once.
-        pairs = np.stack([sampling_std, noise_scale], axis=1)
-        distinct, index = np.unique(pairs, axis=0, return_inverse=True)
-        widths = np.array([normal_laplace_quantile(tail, s, b) for s, b in distinct])[index.reshape(-1)]
-    if degrees_of_freedom is not None:
-        widths = widths * stdtrit(degrees_of_freedom, tail) / ndtri(tail)
-    return np.asarray(widths)
+        return np.asarray(np.hypot(sampling_std, noise_scale) * -ndtri(tail))
+    # Few different pairs occur (one for scalar parameters): solve each once.
+    pairs = np.stack([sampling_std, noise_scale], axis=1)
+    distinct, index = np.unique(pairs, axis=0, return_inverse=True)
+    return np.array([normal_laplace_quantile(tail, s, b) for s, b in distinct])[index.reshape(-1)]
 
 
 def simultaneous_level(confidence: float, count: int) -> float:
@@ -511,6 +504,17 @@ def least_tail(excluded: Callable[[Floats], NDArray[np.bool_]], shape: tuple[int
         out = excluded(np.exp(middle))
         least, most = np.where(out, least, middle), np.where(out, middle, most)
     return np.where(ever, np.exp(most), np.nan)
+
+
+def invert_interval(interval: Callable[[Floats], Limits], value: Floats) -> Floats:
+    """Return two-sided p-values of values: from the least tail whose interval excludes each."""
+
+    def is_excluded(tail: Floats) -> NDArray[np.bool_]:
+        low, high = interval(tail)
+        return (value < low) | (value > high)
+
+    least = least_tail(is_excluded, value.shape)
+    return np.where(np.isnan(least), 1.0, 2 * least)
 
 
 # Several intervals that cover together, and the p-values of several tests.

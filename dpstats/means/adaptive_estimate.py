@@ -358,8 +358,8 @@ def _sum_scale(stage: Any) -> float:
 
 # Number of standard deviations by which the released variance must exceed the stated one, and the number for its upper
 # limit.
-_SURPRISE, _SPREAD_LIMIT = 2.6, 2.0
-_MUCH_SHORTER = 0.8  # intervals that assume tails are worth naming from there on
+SURPRISE, _SPREAD_LIMIT = 2.6, 2.0
+MUCH_SHORTER = 0.8  # intervals that assume tails are worth naming from there on
 _LOOSE = 0.7  # ratio of the released to the stated standard deviation below which the latter is loose
 
 
@@ -484,7 +484,7 @@ class Found:
                 f"{counted}. The intervals include the largest bias that these rows, and the noise of their count, "
                 "allow at the stated standard deviation."
             )
-            if shorter < _MUCH_SHORTER:
+            if shorter < MUCH_SHORTER:
                 notes.append(
                     f'estimand="tails" gives intervals of {100 * shorter:.0f}% of this width. Intervals of "tails" '
                     f"assume that {plan.assumption}."
@@ -583,7 +583,7 @@ def _spread(plan: AdaptiveMeanPlan, last: Mapping[str, Numbers]) -> tuple[float,
     variance, noise = released_variance(n, d, length2, float(last[SQUARED_NORMS][0]), noise2, square_noise)
     # Var ||clip x||^2 <= B^2 E||clip x||^2.
     sampling = radius * math.sqrt(max(d * variance + length2, 0.0) / n) / d
-    refuted = variance - _SURPRISE * math.hypot(noise, sampling) > 1
+    refuted = variance - SURPRISE * math.hypot(noise, sampling) > 1
     if refuted and not plan.private_std:
         return variance, True
     return max(variance, 0.0) + _SPREAD_LIMIT * noise, refuted

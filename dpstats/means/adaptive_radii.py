@@ -20,6 +20,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import special
 
+from dpstats.means.ratio import RAISED
+
 Numbers = NDArray[np.float64]
 
 TAILS = ("subgaussian", "symmetric", "variance")
@@ -27,7 +29,7 @@ TAILS = ("subgaussian", "symmetric", "variance")
 _GROWTH = np.geomspace(1, 1e4, 13)  # last share over first share
 MAX_STAGES = 16
 SPARE_STAGES = 1.02  # every stage is a pass over the data: the fewest within this factor of the best
-_QUANTILE = 1.959963984540054  # the interval that is planned has level 0.95
+QUANTILE = 1.959963984540054  # the interval that is planned has level 0.95
 # Largest probability that a row at the planned distance is clipped: where more were, the second moment of
 # the center would rest on rows that do not move with it.
 _LARGEST_TAIL = {"subgaussian": 0.1, "symmetric": 0.3}
@@ -258,7 +260,7 @@ def _add_one(known: Known, step: Any, one: Any, curves: Curves, variance: Any = 
 
 def planned_width(known: Known, n: int, weight: float) -> Any:
     """Return about the half-width of the interval of level 0.95, with a weight on its bias."""
-    return _QUANTILE * np.sqrt(known.common**2 / n + 1 / known.info) + weight * known.bias_one
+    return QUANTILE * np.sqrt(known.common**2 / n + 1 / known.info) + weight * known.bias_one
 
 
 def planned_error(known: Known, n: int, weight: float = 1.0) -> Any:
@@ -366,11 +368,9 @@ _PLANNED_FOR = (1.0, 1 / 9, 1 / 100)
 _GAIN = 0.98
 # How much larger the planned error may be for larger balls.
 _ROOM = 1.02
-# Deviations of the noise that the limit of a released variance is above it.
-RAISED = 1.0
 # Smallest variance that is used, in units of the stated variance.
 _LEAST = 2.0**-80
-_WIDEST = 0.999  # probability beyond the smallest radius that has bounds
+WIDEST = 0.999  # probability beyond the smallest radius that has bounds
 _RATIOS = np.geomspace(1e-6, 1e8, 1500)  # of the squared radius to the variance of a column, over d
 
 
@@ -450,7 +450,7 @@ class Course:
         infinity where nearly all rows may be outside.
         """
         known, biases, spreads = Known(*np.zeros(4)), [], []
-        wide = stage_curves(self.setting.d, self.tails, _WIDEST)
+        wide = stage_curves(self.setting.d, self.tails, WIDEST)
         for t, radius in enumerate(radii):
             norm, one, _ = center_error(self.setting, known, variance)
             curves, ratio = self.curves(t), radius**2 / (variance + norm)

@@ -17,7 +17,7 @@ from scipy.special import chdtrc, erfcx, ndtr, ndtri
 
 from dpstats.data.parameters import check_columns
 from dpstats.errors import attempt, refuse
-from dpstats.inference.error_distributions import ErrorDistribution, Limits, Tail, least_tail
+from dpstats.inference.error_distributions import ErrorDistribution, Limits, Tail, invert_interval
 from dpstats.lattice import BallLattice, NormedLattice
 from dpstats.lattice.rounding import BallKernel
 from dpstats.lattice.sums import Reading
@@ -185,13 +185,7 @@ class BoxedErrors(ErrorDistribution):
         return self._cut_to_box(self.half_widths(tail))
 
     def two_sided(self, value: Numbers) -> Numbers:
-        # The interval is nearer than both limits: it is inverted itself.
-        def excludes(tail: Numbers) -> NDArray[np.bool_]:
-            low, high = self.interval(tail)
-            return (value < low) | (value > high)
-
-        tail = least_tail(excludes, value.shape)
-        return np.where(np.isnan(tail), 1.0, 2 * tail)
+        return invert_interval(self.interval, value)  # which is nearer than both limits
 
     def _cut_to_box(self, half: Numbers) -> Limits:
         return within_box(self.start, half, self.mean, *self.plan.box, hard=self.plan.hard)

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from dpstats.data.parameters import check_choice, check_integer
+from dpstats.data.parameters import check_choice
 from dpstats.data.values import as_int64, is_masked, quiet
 from dpstats.errors import attempt, refuse_data
 from dpstats.inference.error_distributions import Limits, ScoreErrors, Tail, normal_quantile
@@ -22,7 +22,7 @@ from dpstats.lattice import isqrt_up
 from dpstats.lattice.base import check_region
 from dpstats.means.moments import check_bounds
 from dpstats.mechanisms.continual_counts import ContinualStream, name_steps
-from dpstats.mechanisms.count_path import StreamPath, WholePath, factor_steps, path_weights
+from dpstats.mechanisms.count_path import StreamPath, WholePath, factor_steps, path_weights, sum_windows
 from dpstats.privacy.budget import PrivacyBudget
 from dpstats.privacy.guarantee import Neighbors
 
@@ -390,11 +390,7 @@ class MeanPath(StreamPath):
             Number of steps of a window: each estimate is then the mean of the rows in the last ``window`` steps, from
             step ``window`` on. Default: all rows since the first step.
         """
-        size, totals, first = len(self.keys), self.totals, 0
-        if window is not None:
-            check_integer("window", window, at_least=1, at_most=size)
-            first = window - 1
-            totals = np.concatenate([totals[first : first + 1], totals[window:] - totals[:-window]])
+        size, (first, totals) = len(self.keys), sum_windows(self.totals, window)
         weights = path_weights(size, window, _FACTOR_BITS)[:size]
         deviations = self.noise_scale * np.sqrt(np.cumsum(weights**2))[first:]
         errors = ContinualMeanErrors(totals, deviations, self.bounds)

@@ -26,7 +26,7 @@ from dpstats.inference.error_distributions import (
     laplace_sum_tails,
 )
 from dpstats.lattice import BITS, BoxLattice, Moments, RowLattice
-from dpstats.means.ratio import GaussianTotals, LaplaceTotals, NoiseApart, Ratio, Totals
+from dpstats.means.ratio import RAISED, GaussianTotals, LaplaceTotals, NoiseApart, Ratio, Totals
 from dpstats.privacy.guarantee import Neighbors
 from dpstats.privacy.stages import Added, Block, JointStage, Stage
 from dpstats.release.additive import Integers, JointIntegers, additive_stages
@@ -303,10 +303,6 @@ def _population_offset(kappa: float, offset: Numbers, std: Numbers) -> Numbers:
     """Return bounds on the population means of the columns: |mu| <= offset + kappa sqrt(std^2 + mu^2)."""
     result: Numbers = (offset + kappa * np.sqrt(offset**2 + std**2 * (1 - kappa**2))) / (1 - kappa**2)
     return result
-
-
-RAISED = 1.0
-"""Standard deviations of its noise by which a released variance is raised: it is too small half of the time."""
 
 
 @dataclass(frozen=True, eq=False)

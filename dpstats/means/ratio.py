@@ -140,7 +140,7 @@ Floats = NDArray[np.float64]
 _GRID = 48
 _BITS = 28
 """Precision of the limits between two values of the grid."""
-_RAISED = 1.0
+RAISED = 1.0
 """Standard deviations of its noise by which a released variance is raised: it is too small half of the time."""
 _LEAST_TAIL = 1e-300
 
@@ -261,8 +261,8 @@ class Ratio:
         """
         m, noise = np.asarray(value, dtype=np.float64), self.noise
         about, off = self.squares_about(m)
-        found = np.maximum(about + _RAISED * off, 0.0)
-        most = np.maximum(self.N + _RAISED * noise.count, 0.0)
+        found = np.maximum(about + RAISED * off, 0.0)
+        most = np.maximum(self.N + RAISED * noise.count, 0.0)
         if not self.counts:
             return np.asarray(np.minimum(found, most * (1 + np.abs(m)) ** 2))
         start = self.estimate

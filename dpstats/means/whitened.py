@@ -16,8 +16,8 @@ from numpy.typing import NDArray
 
 from dpstats.data.parameters import check_columns
 from dpstats.inference.error_distributions import Tail, normal_quantile
-from dpstats.means.adaptive_estimate import ASSUMPTIONS
-from dpstats.means.adaptive_radii import stage_curves, unclipped
+from dpstats.means.adaptive_estimate import ASSUMPTIONS, MUCH_SHORTER, SURPRISE
+from dpstats.means.adaptive_radii import QUANTILE, WIDEST, stage_curves, unclipped
 from dpstats.means.boxed_errors import BoxedErrors, DeclaredBox, Screen, biased_normal_quantile, mean_in_box
 from dpstats.means.ellipsoids import (
     LEAST_SIGNAL,
@@ -30,6 +30,7 @@ from dpstats.means.ellipsoids import (
     Step,
     Walk,
 )
+from dpstats.means.ratio import RAISED
 from dpstats.privacy.gaussian import gaussian_sigma
 
 Numbers = NDArray[np.float64]
@@ -45,7 +46,6 @@ _LARGEST_FLOOR = 0.2
 _COUNT_WEIGHTS = (2.0, 1.0, 0.5, 0.2, 0.1, 0.05)
 """Squared weights that the count of clipped rows may have."""
 _LONGER = 1.02
-_QUANTILE = 1.959963984540054
 _CENTER = 2.0
 """Error of the last center, in standard errors of the estimate."""
 
@@ -97,7 +97,7 @@ def plan_whitening(n: int, d: int, epsilon: float, delta: float, tails: str) -> 
         # The count moves with the products: sqrt(2) becomes sqrt(2 + count^2).
         random = np.hypot(curves.spread / math.sqrt(n), noise * math.sqrt(1 + count2 / 2))
         # Where the slope is not 1, part of the error of the last center remains.
-        return np.asarray(_QUANTILE * random + curves.constant + _CENTER * curves.shift * random)
+        return np.asarray(QUANTILE * random + curves.constant + _CENTER * curves.shift * random)
 
     best = int(np.argmin(lengths(0.0)))
     count2 = 0.0
@@ -214,12 +214,8 @@ def mean_extension(d: int, whitening: Whitening, bits: int) -> Extension:
     return Extension(d, 1.0, 0.0, bits, count=whitening.count)
 
 
-_SURPRISE, _LIMIT = 2.6, 2.33
-"""Standard errors by which a variance refutes the stated one, and standard errors of upper limits."""
-_RAISED = 1.0
-"""Deviations of noise that released variances are raised by."""
-_WIDEST = 0.999
-_MUCH_SHORTER = 0.8
+_LIMIT = 2.33
+"""Standard errors of upper limits."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -285,7 +281,7 @@ class WhitenedMean:
     @cached_property
     def std(self) -> Numbers:
         """Upper limits of the standard deviations of the shrunk rows."""
-        variance = np.maximum(np.diagonal(self.covariance), 0.0) + _RAISED * self.spread_noise
+        variance = np.maximum(np.diagonal(self.covariance), 0.0) + RAISED * self.spread_noise
         return np.asarray(np.sqrt(variance))
 
     @property
@@ -361,7 +357,7 @@ class WhitenedMean:
         variance = np.diagonal(self.covariance)
         # Var (shrunk x)^2 is at most the variance times the squared length of the ellipsoid in this direction.
         sampling = self.lengths * self.std / math.sqrt(self.plan.n_samples)
-        return np.asarray(variance - _SURPRISE * np.hypot(self.spread_noise, sampling) > self.plan.stds**2)
+        return np.asarray(variance - SURPRISE * np.hypot(self.spread_noise, sampling) > self.plan.stds**2)
 
     @cached_property
     def share(self) -> float:
@@ -390,7 +386,7 @@ class WhitenedMean:
     def assumed_bias(self) -> Numbers:
         """Bound on the bias under the assumption on tails."""
         plan, d = self.plan, self.plan.n_features
-        curves = stage_curves(d, plan.tails, _WIDEST)
+        curves = stage_curves(d, plan.tails, WIDEST)
         ratio = float(self.found.radius) ** 2 / (self.variance + self.white_offset2)
         place = int(np.searchsorted(curves.q, ratio, side="right")) - 1
         if place < 0:
@@ -454,7 +450,7 @@ class WhitenedMean:
                 f'tails="symmetric" assumes that {plan.assumption}. Otherwise coverage can be below the level; '
                 "privacy is not affected."
             )
-        if estimand == "population" and "tails" in self.estimands() and shorter < _MUCH_SHORTER:
+        if estimand == "population" and "tails" in self.estimands() and shorter < MUCH_SHORTER:
             notes.append(
                 f'estimand="tails" gives intervals of {100 * shorter:.0f}% of this width. Intervals of "tails" '
                 f"assume that {plan.assumption}."

@@ -157,6 +157,17 @@ class WholePath(Together):
         return np.asarray(np.maximum(pvalues, 1 - (1 - one) ** self.counters))
 
 
+def sum_windows(totals: Floats, window: int | None) -> tuple[int, Floats]:
+    """Return the place of the first step with an estimate, and the sums of the last ``window`` steps from there on.
+
+    Without a window they are the totals after every step.
+    """
+    if window is None:
+        return 0, totals
+    first = check_integer("window", window, at_least=1, at_most=len(totals)) - 1
+    return first, np.concatenate([totals[first : first + 1], totals[window:] - totals[:-window]])
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class StreamPath(HasEstimates, Printed):
     """Base of the path of a stream: estimates after all steps so far, with a band and a picture.
@@ -299,12 +310,7 @@ class CountPath(StreamPath):
             step ``window`` on. Default: totals since the first step.
         """
         size, counters = len(self.keys), max(len(self.categories), 1)
-        totals = self.totals.reshape(size, counters)
-        first = 0
-        if window is not None:
-            check_integer("window", window, at_least=1, at_most=size)
-            first = window - 1
-            totals = np.concatenate([totals[first : first + 1], totals[window:] - totals[:-window]])
+        first, totals = sum_windows(self.totals.reshape(size, counters), window)
         deviations = self.noise_scale * np.sqrt(np.cumsum(path_weights(size, window)[:size] ** 2))[first:]
         keys = [key for key in self.keys[first:] for _ in range(counters)]
         names = [*self.categories] * (size - first)

@@ -177,7 +177,8 @@ class _Selection(Mechanism):
             raise refuse_data("utilities", allowed=f"hold at least k = {self._stage.size} candidates that are not -inf")
         # Which candidates there are is public, and a kept answer is one of them.
         with self._session(size=size, candidates=candidates.tolist()) as session:
-            return candidates[session.select(_BEST, gaps)]
+            best: NDArray[np.intp] = session.select(_BEST, gaps)
+            return candidates[best]
 
 
 class _SelectOne(_Selection):

@@ -18,6 +18,7 @@ from scipy.special import gammaln, logsumexp
 from dpstats.data.parameters import check_integer, check_real
 from dpstats.errors import refuse, show
 from dpstats.privacy.guarantee import (
+    TINY,
     Neighbors,
     PrivacyGuarantee,
     check_cost,
@@ -32,7 +33,6 @@ from dpstats.privacy.guarantee import (
 _LARGEST_EPSILON = 1e100
 _LARGEST_COUNT = 10**12
 _LARGEST_COPIES = 10**10  # largest k of optimal composition; its time and memory grow with the root of k
-_TINY = 5e-324
 
 # Sums of rounded terms in closed forms are raised by this, which is more than their rounding errors.
 _ROUNDING = 1e-14
@@ -152,8 +152,8 @@ def heterogeneous_composition(guarantees: Iterable[PrivacyGuarantee], delta_slac
     first, second = math.sqrt(-2 * math.log(slack)), math.sqrt(2 * _log_of_ratio(root, slack))
     epsilon = min(
         sum_up(item.epsilon for item in items),
-        (drift + root * first) * (1 + _ROUNDING) + _TINY,
-        (drift + root * second) * (1 + _ROUNDING) + _TINY,
+        (drift + root * first) * (1 + _ROUNDING) + TINY,
+        (drift + root * second) * (1 + _ROUNDING) + TINY,
     )
     return _total(epsilon, together([slack, *(item.delta for item in items)]), items)
 
@@ -168,7 +168,7 @@ def together(deltas: Iterable[float]) -> float:
 
 
 def _spent(log_kept: float) -> float:
-    return min(1.0, -math.expm1(log_kept) * (1 + _ROUNDING) + _TINY)
+    return min(1.0, -math.expm1(log_kept) * (1 + _ROUNDING) + TINY)
 
 
 def _log_of_ratio(root: float, slack: float) -> float:
@@ -273,7 +273,7 @@ def _combine(log_pure: float, k: int, delta: float) -> float:
     if log_pure == -math.inf:
         return copies_delta(k, delta)
     # Deviances, which are what the logarithm is made of, are right to a relative 1e-15.
-    pure = min(1.0, math.exp(min(log_pure, 0.0)) * (1 + 1e-12 + 4e-15 * abs(log_pure)) + _TINY)
+    pure = min(1.0, math.exp(min(log_pure, 0.0)) * (1 + 1e-12 + 4e-15 * abs(log_pure)) + TINY)
     return pure if delta == 0 else _spent(k * _log1m(delta) + _log1m(pure))
 
 
@@ -419,12 +419,12 @@ def _chain_delta(epsilon: float, delta: float, size: int, total: float) -> float
         return min(1.0, up(size * Fraction(delta) * (1 + Fraction(1, 10**15) * (total > 0))))
     if total <= 700:
         ratio = math.expm1(total) / math.expm1(epsilon)
-        return min(1.0, max(ratio, 1.0) * delta * (1 + 1e-12) + _TINY)
+        return min(1.0, max(ratio, 1.0) * delta * (1 + 1e-12) + TINY)
     if total > 10**6:
         return 1.0  # delta is at least 5e-324, and the ratio at least e^(total/2)
     # e^total may exceed the range of floats, so use logarithms. They are accurate to 1e-12 if the answer is below 1.
     log_delta = math.log(delta) + (total - epsilon) - math.log(-math.expm1(-epsilon))
-    return 1.0 if log_delta >= -1e-10 else min(1.0, math.exp(log_delta) * (1 + 1e-11) + _TINY)
+    return 1.0 if log_delta >= -1e-10 else min(1.0, math.exp(log_delta) * (1 + 1e-11) + TINY)
 
 
 def poisson_subsampling(guarantee: PrivacyGuarantee, rate: float) -> PrivacyGuarantee:
@@ -453,7 +453,7 @@ def poisson_subsampling(guarantee: PrivacyGuarantee, rate: float) -> PrivacyGuar
         log_odds = x + math.log(rate) + 1e-12  # e^x may be no float
         epsilon = math.log1p(math.exp(log_odds)) if log_odds < 700 else log_odds
     # Raise the result by more than its rounding error, but never above the given guarantee.
-    return _total(min(x, epsilon * (1 + _ROUNDING) + _TINY), 0.0, [guarantee])
+    return _total(min(x, epsilon * (1 + _ROUNDING) + TINY), 0.0, [guarantee])
 
 
 def _log1m(x: float) -> float:

@@ -15,18 +15,25 @@ from scipy.special import log_ndtr, ndtr
 
 from dpstats.data.parameters import check_integer, check_real
 from dpstats.errors import InvalidParameter, refuse
-from dpstats.privacy.gaussian import gaussian_curve, gaussian_profile, zcdp_delta
-from dpstats.privacy.guarantee import Neighbors, PrivacyGuarantee, check_cost, delta_of_two, two_product, two_sum, up
+from dpstats.privacy.gaussian import LARGEST_MU, gaussian_curve, gaussian_profile, zcdp_delta
+from dpstats.privacy.guarantee import (
+    TINY,
+    Neighbors,
+    PrivacyGuarantee,
+    check_cost,
+    delta_of_two,
+    two_product,
+    two_sum,
+    up,
+)
 
 Epsilons = NDArray[np.float64]
 
 _LARGEST_COST = 1e100  # its square is a float
-_LARGEST_MU = 1e100
 
 # Curves are computed to a relative error below 1e-14, and raised by as much, and by the smallest float where
 # they are not 0: they are never below the truth.
 _ROUNDING = 1e-14
-_TINY = 5e-324
 
 
 # An event is the information that an accountant needs about one release: names and numbers, without data or noise.
@@ -130,7 +137,7 @@ class Gaussian(Event):
 
     def __post_init__(self) -> None:
         Event.__post_init__(self)
-        self._keep("mu", check_cost("mu", self.mu, at_most=_LARGEST_MU))
+        self._keep("mu", check_cost("mu", self.mu, at_most=LARGEST_MU))
         self._keep("total_variation", check_cost("total_variation", self.total_variation))
 
     def profile(self, epsilon: float) -> float:
@@ -154,7 +161,7 @@ def lattice_slack(epsilon: float, total_variation: float) -> float:
     if epsilon >= 700:
         return math.inf
     # A sum, an exponential and a product: four units in the last place, or half of the smallest float.
-    return (1 + math.exp(epsilon)) * total_variation * (1 + 2.0**-50) + _TINY
+    return (1 + math.exp(epsilon)) * total_variation * (1 + 2.0**-50) + TINY
 
 
 @lru_cache(maxsize=1024)
@@ -170,7 +177,7 @@ def _quotient_up(numerator: int, denominator: float) -> float:
 
 def _raised(curve: Epsilons, below: Any) -> Epsilons:
     """Return a curve raised by more than its rounding error below the largest loss, and 0 from there on."""
-    return np.where(below, np.minimum(curve * (1 + _ROUNDING) + _TINY, 1.0), 0.0)
+    return np.where(below, np.minimum(curve * (1 + _ROUNDING) + TINY, 1.0), 0.0)
 
 
 def _response_curve(epsilons: Epsilons, epsilon: float, delta: float) -> Epsilons:

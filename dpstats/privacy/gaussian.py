@@ -14,7 +14,7 @@ from scipy.special import erfcx, ndtr
 
 from dpstats.data.parameters import check_real
 from dpstats.errors import refuse
-from dpstats.privacy.guarantee import two_product, two_sum
+from dpstats.privacy.guarantee import TINY, two_product, two_sum
 
 _SQRT2 = math.sqrt(2.0)
 
@@ -22,7 +22,6 @@ _SQRT2 = math.sqrt(2.0)
 # this factor, the curve is an upper bound, and so are the solutions computed from it in steps of this size. Below
 # 1e-300 the smallest float is also added.
 _ROUNDING = 1e-12
-_TINY = 5e-324
 
 # Gauss and Legendre's rule on (0, 1).
 _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(6)
@@ -47,7 +46,7 @@ def gaussian_profile(epsilon: float, mu: float, low: float = 0.0) -> float:
     if a > 38.7:
         return 1.0  # the exact value is within 1e-325
     if a < -39.5:
-        return _TINY  # the curve is below exp(-a^2/2) here
+        return TINY  # the curve is below exp(-a^2/2) here
     square, lost = two_product(a, a) if abs(a) > 1e-100 else (0.0, 0.0)
     # exp(-a^2/2) = half^2, which may be smaller than a float: half is kept 2^300 times as large.
     half = math.exp(-square / 4) * 2.0**300
@@ -63,7 +62,7 @@ def gaussian_profile(epsilon: float, mu: float, low: float = 0.0) -> float:
         width, power = math.frexp(width)
         drop = width * float(_WEIGHTS @ _falling_rate(near + math.ldexp(width, power) * _NODES))
     delta = math.ldexp(0.5 * drop * half * half * last * (1 + _ROUNDING), power - 600)
-    return min(1.0, delta + _TINY if delta < 1e-300 else delta)
+    return min(1.0, delta + TINY if delta < 1e-300 else delta)
 
 
 def gaussian_curve(epsilons: NDArray[np.float64], mu: float) -> NDArray[np.float64]:
@@ -79,7 +78,7 @@ def gaussian_curve(epsilons: NDArray[np.float64], mu: float) -> NDArray[np.float
         first = np.where(near < 0, ndtr(-near), density * erfcx(np.maximum(near, 0.0) / _SQRT2))
     # Each term has the error of its functions, and the error of its argument times the density.
     error = (first + second) * (1e-14 + 1e-15 * (1 + np.abs(near)) * (far + mu))
-    curve: NDArray[np.float64] = np.minimum(np.maximum(first - second, 0.0) + error + _TINY, 1.0)
+    curve: NDArray[np.float64] = np.minimum(np.maximum(first - second, 0.0) + error + TINY, 1.0)
     return curve
 
 
@@ -221,7 +220,7 @@ def _sigma(epsilon: float, delta: float, sensitivity: float) -> float:
     mu = math.exp(optimize.brentq(gap, math.log(low), math.log(high), xtol=1e-14, rtol=1e-14))
     sigma = sensitivity / mu
     while _profile_of(epsilon, sensitivity, sigma) > delta:
-        sigma = sigma * (1 + _ROUNDING) + _TINY
+        sigma = sigma * (1 + _ROUNDING) + TINY
     if sigma == math.inf:
         raise refuse("sensitivity", given=sensitivity, allowed="smaller", remedy="Its noise is beyond any float")
     return sigma
@@ -254,15 +253,15 @@ def gaussian_epsilon(sigma: float, delta: float, sensitivity: float = 1.0) -> fl
     sensitivity = _check_sensitivity(sensitivity)
     mu = sensitivity / sigma
     delta = check_real("delta", delta, above=0, below=1)
-    if mu > _LARGEST_MU:
-        raise refuse("sensitivity/sigma", given=mu, allowed=f"at most {_LARGEST_MU:g}")
+    if mu > LARGEST_MU:
+        raise refuse("sensitivity/sigma", given=mu, allowed=f"at most {LARGEST_MU:g}")
     epsilon = epsilon_of_mu(mu, delta)
     while _profile_of(epsilon, sensitivity, sigma) > delta:
-        epsilon = epsilon * (1 + _ROUNDING) + _TINY
+        epsilon = epsilon * (1 + _ROUNDING) + TINY
     return epsilon
 
 
-_LARGEST_MU = 1e100  # epsilon grows as its square
+LARGEST_MU = 1e100  # epsilon grows as its square
 
 
 @lru_cache(maxsize=256)
@@ -282,7 +281,7 @@ def epsilon_of_mu(mu: float, delta: float) -> float:
         largest *= 1 + 1e-15
     epsilon = mu * float(optimize.brentq(gap, 0.0, largest, xtol=1e-300, rtol=1e-14))
     while gaussian_profile(epsilon, mu) > delta:
-        epsilon = epsilon * (1 + _ROUNDING) + _TINY
+        epsilon = epsilon * (1 + _ROUNDING) + TINY
     return epsilon
 
 

@@ -18,6 +18,7 @@ from dpstats.inference.reports import Background, Records, Reported
 if TYPE_CHECKING:
     from dpstats.inference.results import Summary
 
+TINY = 5e-324  # the smallest positive float
 _SPLIT = 134217729.0  # 2^27 + 1
 _ROOT_BITS = 128
 
@@ -78,17 +79,15 @@ def root_up(value: Fraction) -> float:
     return up(Fraction(root + (root * root < scaled), 1 << shift))
 
 
-def check_cost(
-    name: str, value: Any, *, at_least: float = 0.0, at_most: float | None = None, dearer: float = math.inf
-) -> float:
+def check_cost(name: str, value: Any, *, at_most: float | None = None, dearer: float = math.inf) -> float:
     """Return a checked number as a Python float. A number that is not a float is rounded to the more expensive side.
 
     A number of any type stands for its exact value: float16(0.1) is 0.0999755859375. It is converted before any
     arithmetic, because sums of narrow types overflow and lose small terms.
     """
-    if type(value) is float and at_least <= value <= (sys.float_info.max if at_most is None else at_most):
+    if type(value) is float and 0 <= value <= (sys.float_info.max if at_most is None else at_most):
         return value + 0.0  # not -0.0
-    number = check_real(name, value, at_least=at_least, at_most=at_most)
+    number = check_real(name, value, at_least=0.0, at_most=at_most)
     if type(value) is not float:
         short = number < value if dearer > 0 else number > value
         if short:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import math
+import os
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
 from typing import Any, ClassVar, Protocol, Self
@@ -14,7 +16,7 @@ from scipy import optimize
 from scipy.special import ndtr, ndtri
 
 from dpstats.data.parameters import check_real
-from dpstats.errors import DPStatsError, InvalidParameter, attempt, is_public, refuse, show
+from dpstats.errors import DPStatsError, InvalidParameter, NotEnoughMemory, attempt, is_public, refuse, show
 from dpstats.inference.reports import Records, Reported
 from dpstats.inference.results import Summary
 from dpstats.privacy.events import Event, Gaussian, as_event
@@ -173,6 +175,49 @@ def describe_bytes(size: int) -> str:
         if size >= factor:
             return f"about {size / factor:.2g} {unit}" if size < 100 * factor else f"about {size / factor:,.0f} {unit}"
     return "less than 1 MB"
+
+
+_SMALL = 1 << 27  # bytes that are not compared: every machine has them
+_LIMITS = ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes")
+"""Files with the limit of a container, of both versions of control groups."""
+
+
+def available_memory() -> int | None:
+    """Return the bytes that this process can still use, or None if the system does not say."""
+    found: list[int] = []
+    with suppress(OSError, ValueError, KeyError):
+        with open("/proc/meminfo", encoding="ascii") as file:
+            facts = dict(line.split(":", 1) for line in file)
+        found.append(1024 * sum(int(facts[name].split()[0]) for name in ("MemAvailable", "SwapFree")))
+    for path in _LIMITS:
+        with suppress(OSError, ValueError), open(path, encoding="ascii") as file:
+            found.append(int(file.read()))
+    if not found:
+        with suppress(OSError, ValueError, AttributeError):
+            found.append(os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"))
+    with suppress(ImportError, OSError, ValueError):
+        import resource
+
+        limit, _ = resource.getrlimit(resource.RLIMIT_AS)
+        if limit != resource.RLIM_INFINITY:
+            # The address space that this process has already, where Linux states it.
+            with open("/proc/self/statm", encoding="ascii") as file:
+                used = int(file.read().split()[0]) * os.sysconf("SC_PAGE_SIZE")
+            found.append(max(limit - used, 0))
+    return min(found) if found else None
+
+
+def check_memory(plan: Plan) -> None:
+    """Refuse a plan that needs more memory than is available."""
+    needed = plan.memory
+    if needed <= _SMALL:
+        return
+    available = available_memory()
+    if available is not None and needed > available:
+        raise NotEnoughMemory(
+            f"the release must fit into the available memory, {describe_bytes(available)}, got a plan that needs "
+            f"{describe_bytes(needed)}. Nothing was charged. Release fewer numbers, or use a larger machine."
+        )
 
 
 @dataclass(frozen=True, slots=True)

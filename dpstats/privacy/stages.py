@@ -358,12 +358,15 @@ class Discovery:
     threshold_steps: int
 
     def __post_init__(self) -> None:
-        if self.touched.noise != "gaussian" or self.touched.concentrated:
-            raise refuse("touched", allowed="have Gaussian noise on a lattice fine enough for its exact curve")
+        self._check_noise()
         if self.counts.size != self.keys or any(block.size % self.keys for block in self.blocks):
             raise refuse("touched", allowed="have a count, and other numbers, for each key of a row")
         if not 1 <= self.row_steps < self.threshold_steps:
             raise refuse("row_steps", given=self.row_steps, allowed="at least 1, and below threshold_steps")
+
+    def _check_noise(self) -> None:
+        if self.touched.noise != "gaussian" or self.touched.concentrated:
+            raise refuse("touched", allowed="have Gaussian noise on a lattice fine enough for its exact curve")
 
     @property
     def keys(self) -> int:
@@ -511,13 +514,9 @@ class KeyCounts(Discovery):
 
     gap: float = math.inf
 
-    def __post_init__(self) -> None:
+    def _check_noise(self) -> None:
         if self.touched.noise != "laplace":
             raise refuse("touched", allowed="have Laplace noise")
-        if self.counts.size != self.keys or any(block.size % self.keys for block in self.blocks):
-            raise refuse("touched", allowed="have a count, and other numbers, for each key of a row")
-        if not 1 <= self.row_steps < self.threshold_steps:
-            raise refuse("row_steps", given=self.row_steps, allowed="at least 1, and below threshold_steps")
         if not self.gap > 0:
             raise refuse("gap", given=self.gap, allowed="positive")
 

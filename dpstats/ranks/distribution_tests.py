@@ -16,15 +16,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpstats.data.parameters import check_choice, check_integer, check_real
-from dpstats.data.rows import Rows, empty_groups_note
+from dpstats.data.rows import Rows
 from dpstats.errors import refuse
 from dpstats.inference.noisy_counts import CountNoise
-from dpstats.inference.reports import SIMULATED, name_distribution
+from dpstats.inference.reports import name_distribution
 from dpstats.inference.results import HypothesisTest, Summary, significant
 from dpstats.privacy.guarantee import PrivacyGuarantee
 from dpstats.privacy.plan import ReleasePlan
 from dpstats.privacy.stages import Shuffle
-from dpstats.ranks.rank_tests import GroupRankTest, RankTest
+from dpstats.ranks.rank_tests import MOST_ROWS, GroupRankTest, RankTest, note_rows, size_facts
 from dpstats.ranks.statistics import (
     PUBLIC_SEED,
     STATISTICS,
@@ -46,7 +46,6 @@ from dpstats.release.session import Released, Session
 TIES = "order of equal values"
 DIFFERENCE = "difference of distributions"
 _LEVEL = 0.05
-_MOST_ROWS = 10**9  # so that n times a number of rows is below 2^63
 
 # Results
 
@@ -126,32 +125,11 @@ class DistributionTestResult(HypothesisTest):
             f"The p-value accounts for sampling and noise, by {self.n_simulations:,} simulations of the release.",
             *["Equal values are put in a random order."] * self.ties,
         ]
-        if self.sizes is not None:
-            notes.append("The group of every row is public. Only its value is protected.")
-        elif self.released_sizes is not None:
-            notes.append(
-                "The group sizes are private. The p-value is the largest over all sizes near the released ones."
-            )
-        elif self.two_samples:
-            notes.append(
-                "The group sizes are private, so the p-value is for equal sizes and conservative for others. If the "
-                "sizes are public, declare them."
-            )
-        if self.missing:
-            notes.append(self.missing)
-        notes += empty_groups_note(self.unseen)
-        notes += [SIMULATED] * self.privacy.simulated
-        about = ", ".join(significant(size, self.sizes_std) for size in self.released_sizes or ())
-        facts = [
-            ("Null hypothesis", self.null),
-            ("Rows", f"{self.n_samples:,} (public)"),
-            *([("Group sizes", f"{', '.join(map(str, self.sizes))} (public)")] if self.sizes else []),
-            *([("First group, other rows", f"{about} (noise sd {significant(self.sizes_std)})")] if about else []),
-            ("Privacy", str(self.privacy)),
-        ]
+        notes += note_rows(self, self.two_samples)
         numbers = (significant(value, self.noise_std) for value in (self.statistic, self.cutoff))
         row = (self.test, *numbers, significant(self.noise_std), f"{self.pvalue:.4g}")
         columns = ["", "statistic (rows)", "cutoff (0.05)", "noise sd", "p-value"]
+        facts = [("Null hypothesis", self.null), *size_facts(self)]
         return Summary(f"Private {self.test}", facts, columns, [row], notes)
 
 
@@ -609,7 +587,7 @@ class GoodnessOfFitTest(_DistributionTest):
         n_samples, n_features : int
             Public sizes. The test needs one column.
         """
-        n = check_integer("n_samples", n_samples, at_least=2, at_most=_MOST_ROWS)
+        n = check_integer("n_samples", n_samples, at_least=2, at_most=MOST_ROWS)
         kind, law = self._check_statistic(), self._find_distribution()
         if self._policy() == "drop":
             return plan_on_sample(self, n, n_features)

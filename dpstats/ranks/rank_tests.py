@@ -44,6 +44,30 @@ from dpstats.release.session import Released
 # Results
 
 
+def note_rows(result: Any, groups: bool, why: str = "") -> list[str]:
+    """Return the notes on the rows of a test of one group, or of several. ``why`` is a reason to declare sizes."""
+    if result.sizes is not None:
+        notes = ["The group of every row is public. Only its value is protected."]
+    elif result.released_sizes is not None:
+        notes = ["The group sizes are private. The p-value is the largest over all sizes near the released ones."]
+    else:
+        words = "The group sizes are private, so the p-value is for equal sizes and conservative for others."
+        notes = [f"{words} If the sizes are public, declare them{why}."] * groups
+    notes += [result.missing] * bool(result.missing)
+    return [*notes, *empty_groups_note(result.unseen), *[SIMULATED] * result.privacy.simulated]
+
+
+def size_facts(result: Any) -> list[tuple[str, str]]:
+    """Return the facts on the rows of a test, and its guarantee."""
+    about = ", ".join(significant(size, result.sizes_std) for size in result.released_sizes or ())
+    return [
+        ("Rows", f"{result.n_samples:,} (public)"),
+        *([("Group sizes", f"{', '.join(map(str, result.sizes))} (public)")] if result.sizes else []),
+        *([("First group, other rows", f"{about} (noise sd {significant(result.sizes_std)})")] if about else []),
+        ("Privacy", str(result.privacy)),
+    ]
+
+
 @dataclass(frozen=True, slots=True)
 class RankTestResult(HypothesisTest):
     """Result of a private rank test.
@@ -113,30 +137,8 @@ class RankTestResult(HypothesisTest):
             f"The p-value accounts for sampling and noise, by {self.n_simulations:,} simulations of the release. It is "
             "exact without ties. With ties it is mostly conservative, except for few rows at a large epsilon."
         ]
-        if self.sizes is not None:
-            notes.append("The group of every row is public. Only its value is protected.")
-        elif self.released_sizes is not None:
-            notes.append(
-                "The group sizes are private. The p-value is the largest over all sizes near the released ones."
-            )
-        elif self.test != "Signed-rank test":
-            notes.append(
-                "The group sizes are private, so the p-value is for equal sizes and conservative for others. If the "
-                "sizes are public, declare them: unequal groups then have smaller p-values."
-            )
-        if self.missing:
-            notes.append(self.missing)
-        notes += empty_groups_note(self.unseen)
-        notes += [SIMULATED] * self.privacy.simulated
-        about = ", ".join(significant(size, self.sizes_std) for size in self.released_sizes or ())
-        facts = [
-            ("Null hypothesis", self.null),
-            ("Alternative", self.alternative),
-            ("Rows", f"{self.n_samples:,} (public)"),
-            *([("Group sizes", f"{', '.join(map(str, self.sizes))} (public)")] if self.sizes else []),
-            *([("First group, other rows", f"{about} (noise sd {significant(self.sizes_std)})")] if about else []),
-            ("Privacy", str(self.privacy)),
-        ]
+        notes += note_rows(self, self.test != "Signed-rank test", ": unequal groups then have smaller p-values")
+        facts = [("Null hypothesis", self.null), ("Alternative", self.alternative), *size_facts(self)]
         numbers = significant(self.statistic, self.noise_std), significant(self.noise_std)
         row = (self.test, *numbers, f"{self.pvalue:.4g}")
         return Summary(f"Private {self.test}", facts, ["", "statistic", "noise sd", "p-value"], [row], notes)
@@ -145,7 +147,7 @@ class RankTestResult(HypothesisTest):
 # Tests
 
 STATISTIC = "rank statistic"
-_MOST_ROWS = 10**9  # so that the sum of the ranks is below 2^63
+MOST_ROWS = 10**9  # so that the sum of the ranks, or n times a number of rows, is below 2^63
 _ALTERNATIVES = ["two-sided", "less", "greater"]
 
 
@@ -335,7 +337,7 @@ class SignedRankTest(RankTest):
         n_samples, n_features : int
             Public sizes. A rank test needs one column.
         """
-        n = check_integer("n_samples", n_samples, at_least=2, at_most=_MOST_ROWS)
+        n = check_integer("n_samples", n_samples, at_least=2, at_most=MOST_ROWS)
         check_choice("alternative", self.alternative, _ALTERNATIVES)
         if self._policy() == "drop":
             return plan_on_sample(self, n, n_features)
@@ -358,7 +360,7 @@ class GroupRankTest(RankTest):
 
     def _declared(self, n_samples: Any) -> tuple[int, int, tuple[int, ...] | None]:
         """Return n, the number of groups, and their sizes if these are public."""
-        n = check_integer("n_samples", n_samples, at_least=2, at_most=_MOST_ROWS)
+        n = check_integer("n_samples", n_samples, at_least=2, at_most=MOST_ROWS)
         count = len(self._kinds())
         drops_undeclared(self.unknown)
         if self.sizes is None:

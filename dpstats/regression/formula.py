@@ -371,11 +371,6 @@ class Formula:
         return found
 
     @property
-    def has_factors(self) -> bool:
-        """Whether a column depends on declared levels."""
-        return any(isinstance(part, Indicator) for column in self._columns for part in column.parts)
-
-    @property
     def has_labels(self) -> bool:
         """Whether a column depends on labels, so that a row may have an undeclared one."""
         sources = {part.source for column in self._columns for part in column.parts if isinstance(part, Indicator)}
@@ -585,7 +580,7 @@ _REMEDIES = {
 def _terms(formula: Any) -> tuple[list[Any] | None, list[Any]]:
     """Return formulaic's terms of the left side (None without one), and of the right side ordered by degree."""
     if not isinstance(formula, str):
-        remedy = "" if isinstance(formula, str) else "The formula comes first: from_formula(formula, data)."
+        remedy = "The formula comes first: from_formula(formula, data)."
         raise refuse("formula", given=formula, allowed="a str", remedy=remedy)
     try:
         from formulaic.parser import DefaultFormulaParser

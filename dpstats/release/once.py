@@ -12,11 +12,11 @@ import json
 import logging
 import time
 import zlib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from datetime import date, datetime, timedelta
 from decimal import Decimal
 from types import MappingProxyType, TracebackType
-from typing import Any, NamedTuple, NoReturn, Self, TypeVar
+from typing import Any, NamedTuple, NoReturn, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -34,12 +34,11 @@ from dpstats.privacy.kept_answers import (
     place_of_owner,
 )
 from dpstats.privacy.plan import Plan
-from dpstats.privacy.stages import KINDS, Coins, Comparisons
-from dpstats.release.session import Part, Released, Session
+from dpstats.privacy.stages import KINDS, Coins, Comparisons, Shuffle
+from dpstats.release.session import Drawn, Session
 from dpstats.release.streams import Above, NumberStream, Stream
 
 _LOGGER = logging.getLogger(__name__)
-Drawn = TypeVar("Drawn")
 
 WAIT_SECONDS = 60.0
 """How long a release waits for the answer of another process with the same key."""
@@ -167,53 +166,32 @@ class OnceSession(Session):
 
     # Drawing
 
-    def _once(self, name: str, draw: Callable[[], Drawn]) -> Drawn:
-        """Draw a stage and keep its values, or return the kept values."""
-        if self._answer is None:
-            returned = draw()
-            # As text at once, because the caller may change its arrays.
-            released = self._released[name]
-            self._drawn[name] = [encode(released), None if returned is released else [encode(returned)]]
-            return returned
-        self._stage(name, *KINDS)
+    def _obtain(self, name: str, given: Callable[[], Any], draw: Callable[[], Drawn]) -> Drawn:
+        stage = self._stage(name, *KINDS)
+        if isinstance(stage, Shuffle) or (isinstance(stage, Coins) and not stage.released):
+            # Secret orders and coins are in no answer. A fit whose answer is kept does not ask for coins.
+            return draw()
+        if self._answer is not None:
+            found: Drawn = self._take_kept(name)
+            return found
+        returned = draw()
+        # As text at once, because the caller may change its arrays.
+        released = self._released[name]
+        self._drawn[name] = [encode(released), None if returned is released else [encode(returned)]]
+        return returned
+
+    def _take_kept(self, name: str) -> Any:
+        """Take a stage's ticket, and return what the kept answer has in its place."""
+        assert self._answer is not None
         self._take(name)
         if name not in self._answer:
             raise DPStatsError(f"the kept answer must have the stage {name!r}, got none. Use another key.")
-        found: Drawn = self._answer[name].returned
-        return found
-
-    def add(self, name: str, integers: Any, where: Any = True, units: bool = True) -> Any:
-        return self._once(name, lambda: Session.add(self, name, integers, where, units))
-
-    def discover(self, name: str, labels: Sequence[Any], integers: Mapping[str, Any]) -> Released:
-        return self._once(name, lambda: Session.discover(self, name, labels, integers))
-
-    def select(self, name: str, scores: NDArray[np.int64]) -> NDArray[np.intp]:
-        return self._once(name, lambda: Session.select(self, name, scores))
-
-    def choose(self, name: str, parts: Sequence[Part]) -> NDArray[np.int64]:
-        return self._once(name, lambda: Session.choose(self, name, parts))
-
-    def smooth(self, name: str, integers: Any, level: int) -> NDArray[np.float64]:
-        return self._once(name, lambda: Session.smooth(self, name, integers, level))
-
-    def add_one(self, name: str, integers: Any, option: int) -> NDArray[np.float64]:
-        return self._once(name, lambda: Session.add_one(self, name, integers, option))
-
-    def respond(self, name: str, answers: NDArray[np.int64]) -> NDArray[np.int64]:
-        return self._once(name, lambda: Session.respond(self, name, answers))
-
-    def coins(self, name: str) -> NDArray[np.int64]:
-        stage: Coins = self._stage(name, Coins)
-        if not stage.released:
-            # Secret coins are in no answer. A fit whose answer is kept does not ask for them.
-            return Session.coins(self, name)
-        return self._once(name, lambda: Session.coins(self, name))
+        return self._answer[name].returned
 
     def stream(self, name: str) -> Stream:
         stage: Comparisons = self._stage(name, Comparisons)
         if self._answer is not None:
-            return _KeptStream(stage, self._noise, self._once(name, list), again=True)
+            return _KeptStream(stage, self._noise, self._take_kept(name), again=True)
         Session.stream(self, name)
         answers = self._streams[name] = []
         return _KeptStream(stage, self._noise, answers)

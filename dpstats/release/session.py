@@ -11,22 +11,23 @@ docs/proofs/composition.md.
 from __future__ import annotations
 
 import contextlib
+import functools
+import inspect
 import math
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import suppress
 from contextvars import ContextVar
 from dataclasses import replace
 from fractions import Fraction
 from types import MappingProxyType, TracebackType
-from typing import Any, NamedTuple, NoReturn, Self
+from typing import Any, Concatenate, NamedTuple, NoReturn, ParamSpec, Self, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from dpstats.errors import DPStatsError, NotEnoughMemory, running_accounts
+from dpstats.errors import DPStatsError, running_accounts
 from dpstats.privacy.budget import PrivacyBudget, check_budget
-from dpstats.privacy.plan import Plan, describe_bytes
+from dpstats.privacy.plan import Plan, check_memory
 from dpstats.privacy.stages import (
     KINDS,
     AnyStage,
@@ -48,53 +49,6 @@ from dpstats.privacy.stages import (
 from dpstats.release.groups import Groups
 from dpstats.release.noise import Noise, SimulatedNoise
 from dpstats.release.streams import NumberStream, Stream
-
-_SMALL = 1 << 27  # bytes that are not compared: every machine has them
-
-_LIMITS = ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes")
-"""Files with the limit of a container, of both versions of control groups."""
-
-
-def available_memory() -> int | None:
-    """Return the bytes that this process can still use, or None if the system does not say."""
-    found: list[int] = []
-    with suppress(OSError, ValueError, KeyError):
-        with open("/proc/meminfo", encoding="ascii") as file:
-            facts = dict(line.split(":", 1) for line in file)
-        found.append(1024 * sum(int(facts[name].split()[0]) for name in ("MemAvailable", "SwapFree")))
-    for path in _LIMITS:
-        with suppress(OSError, ValueError), open(path, encoding="ascii") as file:
-            found.append(int(file.read()))
-    if not found:
-        with suppress(OSError, ValueError, AttributeError):
-            found.append(os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"))
-    with suppress(ImportError, OSError, ValueError):
-        import resource
-
-        limit, _ = resource.getrlimit(resource.RLIMIT_AS)
-        if limit != resource.RLIM_INFINITY:
-            # The address space that this process has already, where Linux states it.
-            with open("/proc/self/statm", encoding="ascii") as file:
-                used = int(file.read().split()[0]) * os.sysconf("SC_PAGE_SIZE")
-            found.append(max(limit - used, 0))
-    return min(found) if found else None
-
-
-def check_memory(plan: Plan) -> None:
-    """Refuse a plan that needs more memory than is available."""
-    needed = plan.memory
-    if needed <= _SMALL:
-        return
-    available = available_memory()
-    if available is not None and needed > available:
-        raise NotEnoughMemory(
-            f"the release must fit into the available memory, {describe_bytes(available)}, got a plan that needs "
-            f"{describe_bytes(needed)}. Nothing was charged. Release fewer numbers, or use a larger machine."
-        )
-
-
-# Sessions
-
 
 Released = Mapping[str, Any]
 """Released values by the name of the stage, in its units. They are public, and the only input of a report."""
@@ -133,6 +87,39 @@ class Part(NamedTuple):
 
     cases: Sequence[Groups]
     case: NDArray[np.intp] | None = None
+
+
+Given = ParamSpec("Given")
+Drawn = TypeVar("Drawn")
+Drawing = Callable[Concatenate["Session", str, Given], Drawn]
+"""A method that draws a stage, by its name."""
+
+
+def drawing(*hidden: str) -> Callable[[Drawing[Given, Drawn]], Drawing[Given, Drawn]]:
+    """Let the kind of session decide whether a method draws: every value of a stage comes through `Session._obtain`.
+
+    Parameters
+    ----------
+    *hidden : str
+        The arguments that the noise hides, for a witness.
+    """
+
+    def decorate(draw: Drawing[Given, Drawn]) -> Drawing[Given, Drawn]:
+        bind = inspect.signature(draw).bind
+
+        @functools.wraps(draw)
+        def obtain(self: Session, name: str, /, *args: Given.args, **options: Given.kwargs) -> Drawn:
+            def given() -> Any:
+                bound = bind(self, name, *args, **options)
+                bound.apply_defaults()
+                values = tuple(bound.arguments[key] for key in hidden)
+                return values[0] if len(values) == 1 else values
+
+            return self._obtain(name, given, lambda: draw(self, name, *args, **options))
+
+        return obtain
+
+    return decorate
 
 
 class Session:
@@ -277,6 +264,7 @@ class Session:
 
     # Drawing.
 
+    @drawing("integers", "where")
     def add(self, name: str, integers: Any, where: Any = True, units: bool = True) -> Any:
         """Release integers with the noise of a stage, and return the release.
 
@@ -317,6 +305,7 @@ class Session:
         self._released[name] = MappingProxyType({key: released for key, (_, released) in both.items()})
         return self._released[name] if units else {key: noisy for key, (noisy, _) in both.items()}
 
+    @drawing("labels", "integers")
     def discover(self, name: str, labels: Sequence[Any], integers: Mapping[str, Any]) -> Released:
         """Release the keys whose noisy count reaches a threshold, and the noisy numbers of these.
 
@@ -357,6 +346,7 @@ class Session:
         released = self._released[name] = MappingProxyType(found)
         return released
 
+    @drawing("scores")
     def select(self, name: str, scores: NDArray[np.int64]) -> NDArray[np.intp]:
         """Select the best candidates by noisy score, and return their positions, best first.
 
@@ -389,6 +379,7 @@ class Session:
         self._released[name] = chosen
         return chosen
 
+    @drawing("parts")
     def choose(self, name: str, parts: Sequence[Part]) -> NDArray[np.int64]:
         """Choose candidates by their utility, and return them.
 
@@ -424,6 +415,7 @@ class Session:
             found[draws] = self._noise.candidate(groups, scale, draws.size)
         return found
 
+    @drawing("integers", "level")
     def smooth(self, name: str, integers: Any, level: int) -> NDArray[np.float64]:
         """Release integers with noise of one of the levels of a `Smooth`, which is private as the integers are.
 
@@ -439,6 +431,7 @@ class Session:
         self._released[name] = released
         return released
 
+    @drawing("integers", "option")
     def add_one(self, name: str, integers: Any, option: int) -> NDArray[np.float64]:
         """Release integers with the noise of an option of a `OneOf`, which has to follow from earlier releases alone.
 
@@ -454,6 +447,7 @@ class Session:
         self._released[name] = (option, released)
         return released
 
+    @drawing("answers")
     def respond(self, name: str, answers: NDArray[np.int64]) -> NDArray[np.int64]:
         """Return a randomized response to every answer in 0, ..., n_categories - 1, of shape (n,) or (size, n)."""
         stage: Responses = self._stage(name, Responses)
@@ -467,6 +461,7 @@ class Session:
         self._released[name] = responses.reshape(self._shape(answers.size))
         return np.asarray(self._released[name])
 
+    @drawing()
     def coins(self, name: str) -> NDArray[np.int64]:
         """Toss coins: uniform -1 and 1, of the stage's shape, or (size, *shape); private, if the stage says no more."""
         stage: Coins = self._stage(name, Coins)
@@ -476,6 +471,7 @@ class Session:
             self._released[name] = signs
         return signs
 
+    @drawing()
     def shuffle(self, name: str) -> NDArray[np.intp]:
         """Return a uniform order of the units of a `Shuffle`, of shape (k,). All draws of a simulation share it."""
         stage: Shuffle = self._stage(name, Shuffle)
@@ -530,6 +526,10 @@ class Session:
             self._tickets[stage.name] = stage
 
     # Mechanics
+
+    def _obtain(self, name: str, given: Callable[[], Any], draw: Callable[[], Drawn]) -> Drawn:
+        """Return the value of a stage: it is drawn now. Other kinds of sessions may have an earlier one."""
+        return draw()
 
     def _stage(self, name: str, *kinds: type[AnyStage]) -> Any:
         """Return an unreleased stage of one of these kinds."""

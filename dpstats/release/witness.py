@@ -9,10 +9,10 @@ releases too. A run that requests another stage depends on unreleased data.
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from types import CellType, FunctionType, MappingProxyType
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,12 +27,11 @@ from dpstats.privacy.stages import KINDS, AnyStage, Comparisons, Shuffle
 from dpstats.release.groups import Nested, Windows
 from dpstats.release.noise import Noise, SimulatedNoise, StandIn, noise_source
 from dpstats.release.once import OnceSession, StoredSession
-from dpstats.release.session import Part, Released, Session
+from dpstats.release.session import Drawn, Part, Session
 from dpstats.release.streams import Above, NumberStream, Stream
 
 Numbers = NDArray[np.float64]
 NORMS = ("l1", "l2", "linf")
-Drawn = TypeVar("Drawn")
 
 
 @dataclass(frozen=True, slots=True)
@@ -227,32 +226,20 @@ class WitnessedSession(Session):
         super().__init__(plan, noise, budget, label, size)
         self._noise.witness.relations.add(plan.guarantee.neighbors)
 
-    def add(self, name: str, integers: Any, where: Any = True, units: bool = True) -> Any:
-        return self._told(name, (integers, where), lambda: Session.add(self, name, integers, where, units))
+    def _obtain(self, name: str, given: Callable[[], Any], draw: Callable[[], Drawn]) -> Drawn:
+        stage = self._stage(name, *KINDS)
+        drawn: list[Drawn] = []
 
-    def discover(self, name: str, labels: Sequence[Any], integers: Mapping[str, Any]) -> Released:
-        return self._told(name, (tuple(labels), integers), lambda: Session.discover(self, name, labels, integers))
+        def drawing() -> tuple[Any, Drawn]:
+            drawn.append(draw())
+            return self._released.get(name), drawn[0]
 
-    def select(self, name: str, scores: NDArray[np.int64]) -> NDArray[np.intp]:
-        return self._told(name, scores, lambda: Session.select(self, name, scores))
-
-    def choose(self, name: str, parts: Sequence[Part]) -> NDArray[np.int64]:
-        return self._told(name, tuple(parts), lambda: Session.choose(self, name, parts))
-
-    def smooth(self, name: str, integers: Any, level: int) -> Numbers:
-        return self._told(name, (integers, level), lambda: Session.smooth(self, name, integers, level))
-
-    def add_one(self, name: str, integers: Any, option: int) -> Numbers:
-        return self._told(name, (integers, option), lambda: Session.add_one(self, name, integers, option))
-
-    def respond(self, name: str, answers: NDArray[np.int64]) -> NDArray[np.int64]:
-        return self._told(name, answers, lambda: Session.respond(self, name, answers))
-
-    def coins(self, name: str) -> NDArray[np.int64]:
-        return self._told(name, None, lambda: Session.coins(self, name))
-
-    def shuffle(self, name: str) -> NDArray[np.intp]:
-        return self._told(name, None, lambda: Session.shuffle(self, name))
+        returned: Drawn
+        released, returned = self._noise.witness.witness(stage, given(), drawing)
+        if not drawn:
+            self._take(name)
+            self._released[name] = released
+        return returned
 
     def stream(self, name: str) -> Stream:
         stage: Comparisons = self._stage(name, Comparisons)
@@ -266,22 +253,6 @@ class WitnessedSession(Session):
         stage = self._stage(name, *KINDS)
         self._noise.witness.witness(stage, why, lambda: None)
         Session.skip(self, name, why)
-
-    def _told(self, name: str, given: Any, draw: Callable[[], Drawn]) -> Drawn:
-        """Release a stage: drawn, or what the witness says it was."""
-        stage = self._stage(name, *KINDS)
-        drawn: list[Drawn] = []
-
-        def drawing() -> tuple[Any, Drawn]:
-            drawn.append(draw())
-            return self._released.get(name), drawn[0]
-
-        returned: Drawn
-        released, returned = self._noise.witness.witness(stage, given, drawing)
-        if not drawn:
-            self._take(name)
-            self._released[name] = released
-        return returned
 
 
 class WitnessedStream(Stream):
@@ -346,8 +317,8 @@ def _kept(given: Any, memo: dict[int, Any] | None = None) -> Any:
     if isinstance(given, FunctionType):
         cells = tuple(CellType(_kept(cell.cell_contents, memo)) for cell in given.__closure__ or ())
         return FunctionType(given.__code__, given.__globals__, given.__name__, given.__defaults__, cells)
-    if type(given) is tuple:
-        return tuple(_kept(value, memo) for value in given)
+    if type(given) in (list, tuple):
+        return type(given)(_kept(value, memo) for value in given)
     return copy.deepcopy(given, memo)
 
 

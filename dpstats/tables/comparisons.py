@@ -228,7 +228,6 @@ class ComparesGroups(ABC):
             PairedErrors(gained, lost, max(cells.total, 1.0), cells.noise.of(count)),
             "paired difference",
             words,
-            0.0,
             self.privacy_,
         )
 
@@ -259,7 +258,7 @@ class ComparesGroups(ABC):
         noise = cells.noise, cells.noise.of(columns - 1)
         errors = TrendErrors(having, cells.counts.sum(axis=1) - having, given, noise)
         words = f"slope of the share with {cells.names[1]} = {cells.levels[1][event]} in the score of {cells.names[0]}"
-        return equation_estimate(errors, "trend", words, 0.0, self.privacy_)
+        return equation_estimate(errors, "trend", words, self.privacy_)
 
     def _two(self, attributes: Any, what: str) -> Cells:
         cells = self.cells(attributes)

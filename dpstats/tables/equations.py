@@ -24,7 +24,7 @@ from dpstats.inference.error_distributions import (
     Tail,
     error_tails,
     furthest,
-    least_tail,
+    invert_interval,
     normal_quantile,
 )
 from dpstats.inference.estimates import Estimates
@@ -630,7 +630,7 @@ class TrendErrors(SkewedErrors):
 
 
 def equation_estimate(
-    errors: PairedErrors | TrendErrors, name: str, words: str, null: float, privacy: PrivacyGuarantee
+    errors: PairedErrors | TrendErrors, name: str, words: str, privacy: PrivacyGuarantee
 ) -> Estimates:
     """Return the solution of an equation as an estimate with its interval and test."""
     return Estimates(
@@ -642,7 +642,7 @@ def equation_estimate(
         title=f"Private {name}",
         notes=[f"{FREE} Counts sampling error, its skewness and noise."],
         unknown=no_estimate_note(errors.estimate),
-        null=null,
+        null=0.0,
         simulated=privacy.simulated,
     )
 
@@ -688,12 +688,7 @@ class ReciprocalErrors(ErrorDistribution):
         return self.interval(np.asarray(tail) / 2)
 
     def two_sided(self, value: Numbers) -> Numbers:
-        def is_excluded(tail: Numbers) -> NDArray[np.bool_]:
-            low, high = self.interval(tail)
-            return (value < low) | (value > high)
-
-        least = least_tail(is_excluded, value.shape)
-        return np.where(np.isnan(least), 1.0, 2 * least)
+        return invert_interval(self.interval, value)
 
 
 def reciprocal(found: Estimates) -> Estimates:

@@ -200,14 +200,14 @@ class BoundedAnswers(HasEstimates, HistogramRelease[Plan]):
         return self._estimates(_SHOWN).summary(confidence_level)
 
 
-def as_queries(queries: Any, size: int | None = None, name: str = "queries") -> LinearQueries:
+def as_queries(queries: Any, size: int | None = None) -> LinearQueries:
     """Return a family of queries unchanged, and a matrix or a single query as a family."""
     if not isinstance(queries, LinearQueries):
         ndim = 1 if np.ndim(queries) == 1 else 2
-        queries = LinearQueries.from_matrix(np.atleast_2d(query_values(name, queries, ndim, size)))
+        queries = LinearQueries.from_matrix(np.atleast_2d(query_values("queries", queries, ndim, size)))
     found: LinearQueries = queries
     if size is not None and found.size != size:
-        raise refuse(name, got=f"queries about {found.size:,}", allowed=f"about {size:,} points")
+        raise refuse("queries", got=f"queries about {found.size:,}", allowed=f"about {size:,} points")
     return found
 
 

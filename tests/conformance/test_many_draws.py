@@ -36,7 +36,7 @@ def of_draw(thing: Any, place: int, size: int | None = None) -> Any:
         return one if size == 1 else bool(one[0]) if thing.ndim == 1 and thing.dtype.kind == "b" else one[0]
     if isinstance(thing, Mapping):
         return {key: of_draw(value, place, size) for key, value in thing.items()}
-    if isinstance(thing, tuple):
+    if isinstance(thing, list | tuple):
         return tuple(of_draw(value, place, size) for value in thing)
     return thing
 

@@ -46,7 +46,7 @@ def randomized_response(epsilon, delta=0.0):
     return p, p[::-1]
 
 
-def binned_gaussian(mu, bins):
+def binned_gaussian(mu, bins=60):
     """N(0, 1) against N(mu, 1), cut into bins: post-processing, so a lower bound on its cost."""
     edges = np.concatenate([[-np.inf], np.linspace(-6, 6 + mu, bins - 1), [np.inf]])
     return np.diff(ndtr(edges)), np.diff(ndtr(edges - mu))

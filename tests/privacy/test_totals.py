@@ -11,7 +11,6 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from scipy.special import ndtr
 
 from dpstats.errors import InvalidParameter
 from dpstats.privacy import (
@@ -38,6 +37,7 @@ from dpstats.privacy.events import (
 )
 from dpstats.privacy.gaussian import gaussian_profile
 from dpstats.privacy.totals import certifies, pure_delta
+from tests.privacy.test_events import binned_gaussian, randomized_response
 
 Long = np.longdouble
 
@@ -215,17 +215,6 @@ def test_gaussians_beside_atoms_are_never_below_the_exact_answer(mu, finite, del
 
 
 # Releases on a finite set that have each event: pairs of laws on neighbouring datasets.
-
-
-def randomized_response(epsilon, delta=0.0):
-    yes = 1 / (1 + math.exp(-epsilon))
-    p = np.array([delta, (1 - delta) * yes, (1 - delta) * (1 - yes), 0.0])
-    return p, p[::-1]
-
-
-def binned_gaussian(mu, bins=60):
-    edges = np.concatenate([[-np.inf], np.linspace(-6, 6 + mu, bins - 1), [np.inf]])
-    return np.diff(ndtr(edges)), np.diff(ndtr(edges - mu))
 
 
 def discrete_gaussian(sigma):

@@ -10,10 +10,9 @@ import pytest
 from dpstats.errors import NotEnoughMemory
 from dpstats.means import ClippedMean
 from dpstats.privacy import PrivacyBudget
-from dpstats.privacy.plan import describe_bytes
+from dpstats.privacy import plan as memory
+from dpstats.privacy.plan import available_memory, describe_bytes
 from dpstats.queries import Domain, WorkloadAnswers
-from dpstats.release import session as memory
-from dpstats.release.session import available_memory
 
 
 def test_a_release_that_does_not_fit_is_refused_before_its_charge(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -5,15 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from dpstats.means import ClippedMean
-from dpstats.simulation import Rademacher, Study
 from dpstats.simulation.study_report import CATALOGUE, _mean_terms, named_study
-
-
-@pytest.fixture(scope="module")
-def results():
-    grid = {"n": [50, 100, 200], "d": [4], "epsilon": [0.1]}
-    return Study(Rademacher(), ClippedMean(clip=1.0, delta=1e-6), grid, 30, seed=77, name="rate of n").run()
 
 
 @pytest.mark.parametrize("name", CATALOGUE)

@@ -11,12 +11,6 @@ from dpstats.simulation import Rademacher, Study, crossing_point, fit_rate
 from dpstats.simulation.study_report import crossover, named_study, plot_crossing, plot_power, plot_risk
 
 
-@pytest.fixture(scope="module")
-def results():
-    grid = {"n": [50, 100, 200], "d": [4], "epsilon": [0.1]}
-    return Study(Rademacher(), ClippedMean(clip=1.0, delta=1e-6), grid, 30, seed=77, name="rate of n").run()
-
-
 def test_pictures(results) -> None:
     terms = {"sampling": lambda cell: cell["d"] / cell["n"], "privacy": lambda cell: (99 * cell["d"] / cell["n"]) ** 2}
     figure = plot_risk(results, "n", terms=terms, title="x")

@@ -20,12 +20,6 @@ def sometimes(X: np.ndarray, rng: np.random.Generator, depth: int) -> np.ndarray
     return X.mean(axis=0)
 
 
-@pytest.fixture(scope="module")
-def results():
-    grid = {"n": [50, 100, 200], "d": [4], "epsilon": [0.1]}
-    return Study(Rademacher(), ClippedMean(clip=1.0, delta=1e-6), grid, 30, seed=77, name="rate of n").run()
-
-
 def test_a_report_holds_all_that_a_reader_needs(results) -> None:
     pictures = {"Risk against n": plot_risk(results, "n")}
     fit = fit_rate(results, "n", theory=-2)

@@ -10,7 +10,6 @@ same weights and without privacy, with robust (HC0) standard errors.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -18,7 +17,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from study_page import write_cells
+from study_page import table_page, write_cells
 
 from dpstats.regression import PrivateCountRegression, PrivateGammaRegression
 
@@ -290,8 +289,6 @@ HEADER = (
 
 def as_markdown(lines: list[list[str]], replications: int, seed: int) -> str:
     """Return the page of results."""
-    table = ["| " + " | ".join(HEADER) + " |", "|" + "---|" * len(HEADER)]
-    table += ["| " + " | ".join(line) + " |" for line in lines]
     words = (
         "Coverage of 95% intervals: of all slopes together, of the worst slope, and of the intercept. *width*: "
         "standard error over that of the reference, median over slopes and fits. *error*: mean squared error of the "
@@ -302,8 +299,7 @@ def as_markdown(lines: list[list[str]], replications: int, seed: int) -> str:
         "last rows have long tails, or rare columns beside small spreads, as the page on limitations says."
     )
     command = f"python validation/studies/log_linear.py --replications {replications} --seed {seed}"
-    head = f"# Regressions of counts and of amounts\n\n{time.strftime('%Y-%m-%d')}: `{command}`\n\n{words}\n\n"
-    return head + "\n".join(table) + "\n"
+    return table_page("Regressions of counts and of amounts", command, words, HEADER, lines)
 
 
 if __name__ == "__main__":

@@ -10,7 +10,6 @@ Subsample-and-aggregate is `PrivateStatistic` with the fit of a block as its sta
 from __future__ import annotations
 
 import sys
-import time
 import warnings
 import zlib
 from pathlib import Path
@@ -19,7 +18,7 @@ from typing import Any
 import numpy as np
 import statsmodels.api as sm
 from log_linear import NB, Cell, Floats, likelihood
-from study_page import write_cells
+from study_page import table_page, write_cells
 
 from dpstats.errors import InvalidParameter
 from dpstats.privacy import gaussian_sigma
@@ -173,8 +172,6 @@ HEADER = (
 
 def as_markdown(lines: list[list[str]], replications: int, seed: int) -> str:
     """Return the page of results."""
-    table = ["| " + " | ".join(HEADER) + " |", "|" + "---|" * len(HEADER)]
-    table += ["| " + " | ".join(line) + " |" for line in lines]
     words = (
         "Slopes of log-linear models at ε = 1 and δ = 1e-6, on the same datasets. *GLM*: statsmodels, with the same "
         "weights and HC0 standard errors, without privacy. *error*, *covers*, *width*, *warned*: "
@@ -190,8 +187,7 @@ def as_markdown(lines: list[list[str]], replications: int, seed: int) -> str:
         "Coverage of one slope has a standard error of 0.03 for 50 fits, of ten slopes together of about 0.01."
     )
     command = f"python validation/studies/log_linear_peers.py --replications {replications} --seed {seed}"
-    head = f"# Log-linear models beside other methods\n\n{time.strftime('%Y-%m-%d')}: `{command}`\n\n{words}\n\n"
-    return head + "\n".join(table) + "\n"
+    return table_page("Log-linear models beside other methods", command, words, HEADER, lines)
 
 
 if __name__ == "__main__":

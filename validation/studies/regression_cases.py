@@ -9,7 +9,6 @@ not identified. Coverage is counted over all fits, and over those that are not n
 
 from __future__ import annotations
 
-import time
 import warnings
 import zlib
 from collections import Counter
@@ -22,7 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 from regression_designs import most_likely
 from scipy.special import expit
-from study_page import write_cells
+from study_page import table_page, write_cells
 
 from dpstats.regression import PrivateLinearRegression, PrivateLogisticRegression
 
@@ -307,8 +306,6 @@ HEADER = (
 
 def as_markdown(lines: list[list[str]], replications: int, seed: int) -> str:
     """Return the page of results."""
-    table = ["| " + " | ".join(HEADER) + " |", "|" + "---|" * len(HEADER)]
-    table += ["| " + " | ".join(line) + " |" for line in lines]
     words = (
         "Linear and logistic regressions of rows that are hard for them. *slopes*, *worst*: coverage of 95% intervals, "
         "of all slopes and of the worst one. *width*: standard error over the one without privacy, median. *named*: "
@@ -320,8 +317,7 @@ def as_markdown(lines: list[list[str]], replications: int, seed: int) -> str:
         "about 0.016."
     )
     command = f"python validation/studies/regression_cases.py --replications {replications} --seed {seed}"
-    head = f"# Regressions of rows that are hard\n\n{time.strftime('%Y-%m-%d')}: `{command}`\n\n{words}\n\n"
-    return head + "\n".join(table) + "\n"
+    return table_page("Regressions of rows that are hard", command, words, HEADER, lines)
 
 
 if __name__ == "__main__":

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import argparse
 import inspect
-from collections.abc import Callable, Iterable
+import time
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -35,6 +36,13 @@ def write_page(page: Callable[..., str], results: Path, **numbers: int) -> None:
     print(text)
     if not no_write:
         results.write_text(text, encoding="utf-8")
+
+
+def table_page(title: str, command: str, words: str, header: Sequence[str], lines: Iterable[Sequence[str]]) -> str:
+    """Return a page with one table, after its command and what its columns are."""
+    rows = ["| " + " | ".join(line) + " |" for line in lines]
+    table = ["| " + " | ".join(header) + " |", "|" + "---|" * len(header), *rows]
+    return f"# {title}\n\n{time.strftime('%Y-%m-%d')}: `{command}`\n\n{words}\n\n" + "\n".join(table) + "\n"
 
 
 def write_cells(

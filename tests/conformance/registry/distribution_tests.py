@@ -18,9 +18,8 @@ from dpstats.data.rows import Table
 from dpstats.ranks import GoodnessOfFitTest, KolmogorovSmirnovTest
 from dpstats.ranks.distribution_tests import DIFFERENCE
 from dpstats.ranks.statistics import TwoSamples
-from dpstats.release.session import Session
-from registry.entry import Dataset, Draw, Entry, PlantedBug, Traits, Understated, having
-from registry.ranks import Pair, claiming, of_groups, pairs_of, public, row
+from registry.entry import Dataset, Entry, PlantedBug, Traits, Understated, having
+from registry.ranks import Pair, claiming, core, of_groups, pairs_of, public, row
 from registry.reading import outcomes, table_of
 
 FEW = {"n_simulations": 199}
@@ -30,18 +29,6 @@ ORDER = np.array([2, 0, 3, 1, 4])
 def two_samples(estimator: Any, X: Any) -> tuple[Any, ...]:
     """Return values without ties, whose order no place decides, and labels from their digits behind the point."""
     return X, outcomes(estimator, X)
-
-
-def core(estimator: Any) -> Draw:
-    """Return the batched core of a fit: `_read`, then `_release` through a session."""
-
-    def draw(data: Dataset, rng: np.random.Generator, size: int) -> np.ndarray:
-        plan = estimator.plan(*data.shape)
-        with Session.simulated(plan, rng, size) as session:
-            estimator._release(estimator._read(table_of(estimator, data), plan), plan, session)
-        return np.asarray(session.released[DIFFERENCE])
-
-    return draw
 
 
 def integers(estimator: Any, plan: Any) -> Callable[[Dataset], list[Steps]]:
@@ -95,7 +82,7 @@ def with_undeclared(entry: Entry) -> Entry:
     few = [(1, 2), (1, 2), (1, 2), (1, 1)]
     pair = of_groups((0, 0), *few), of_groups((0, 2), *few)
     what = "scaled to all rows"
-    planted = PlantedBug(what, core(bug), *pair, 1.0, 0.0, 100_000)
+    planted = PlantedBug(what, core(bug, DIFFERENCE), *pair, 1.0, 0.0, 100_000)
     understated = Understated(what, bug.plan(*pair[0].shape), integers(bug, bug.plan(*pair[0].shape)), entry.pairs)
     return replace(entry, bugs=(*entry.bugs, planted), understated=(*entry.understated, understated))
 
@@ -119,14 +106,18 @@ def _entry(
         plan=plan,
         integers=integers(estimator, plan),
         pairs=pairs,
-        draw=core(estimator),
+        draw=core(estimator, DIFFERENCE),
         dataset=pair[0],
         neighbor=pair[1],
         power=0.4 * attains,
         public=public(estimator),
         unattained={} if attains == 1 else {DIFFERENCE: attains},
         unattained_reason="" if attains == 1 else "the root mean square is bounded by the largest change",
-        bugs=(PlantedBug("a third of the noise", core(claiming(kind, 1 / 3, **options)), *pair, 1.0, 0.0, 100_000),),
+        bugs=(
+            PlantedBug(
+                "a third of the noise", core(claiming(kind, 1 / 3, **options), DIFFERENCE), *pair, 1.0, 0.0, 100_000
+            ),
+        ),
         understated=(Understated(what, bug.plan(*pair[0].shape), integers(bug, plan), pairs),),
         estimator=estimator,
     )

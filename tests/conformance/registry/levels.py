@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import replace
-from functools import cache, partial
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -18,8 +18,8 @@ from dpstats.regression import PrivateLinearRegression, engine
 from dpstats.regression.blocks import Question
 from dpstats.regression.levels_plan import Centered, ResidualTotals, check_factors
 from dpstats.release.session import Session
-from registry.entry import Asked, Dataset, Entry, PlantedBug, less_noise
-from registry.regression import attack, worst_rows
+from registry.entry import Dataset, Entry, PlantedBug, less_noise
+from registry.regression import answered, attack, worst_rows
 
 OPTIONS = {
     "groups": (0, 1, 2),
@@ -232,15 +232,6 @@ def _entry(name: str, estimator: Any, power: float, bugs: tuple[PlantedBug, ...]
     if weighted:
         pair = tuple(np.column_stack([data, np.ones(len(data))]) for data in pair)
 
-    def integers(data: Dataset) -> Asked:
-        rows = estimator._read(table(estimator, data), plan)
-
-        def answer(stage: Any, question: Question) -> Any:
-            found = rows.answer(question)
-            return found if isinstance(stage, JointStage) else found[stage.name]
-
-        return Asked([partial(answer, *both) for both in zip(plan.stages, asked, strict=True)])
-
     def pairs() -> Iterator[tuple[Dataset, Dataset]]:
         seen = set()
         for question in asked:
@@ -254,7 +245,7 @@ def _entry(name: str, estimator: Any, power: float, bugs: tuple[PlantedBug, ...]
         covers=PrivateLinearRegression if weighted else GroupMeans,
         proof="levels.md",
         plan=plan,
-        integers=integers,
+        integers=lambda data: answered(estimator._read(table(estimator, data), plan), plan, asked),
         pairs=pairs,
         draw=on_one_way(estimator, pair),
         dataset=pair[0],

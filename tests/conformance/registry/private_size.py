@@ -13,7 +13,6 @@ import numpy as np
 
 from dpstats.data.rows import Table
 from dpstats.groups import GroupMeans, MeanPerRow
-from dpstats.groups.mean_per_row import unit_places
 from dpstats.means import ClippedMean, PrivateVariance
 from dpstats.means import ratio as totals
 from dpstats.mechanisms import Histogram
@@ -22,7 +21,7 @@ from dpstats.tables.proportion import COUNT
 from registry import groups, tables
 from registry.clipped_mean import half_noise
 from registry.entry import Entry, PlantedBug, Understated, core, exact_integers, fitted, having, less_noise
-from registry.groups import NOBODY, Pair, Reader, grouped, likelihood, person, read, restated
+from registry.groups import NOBODY, Pair, Reader, grouped, likelihood, of_units, person, read, restated
 from registry.observed import from_zero, not_charged
 
 ADDED = {"neighbors": "add_or_remove"}
@@ -232,9 +231,6 @@ def _groups() -> Iterator[Entry]:
 
 
 def _units() -> Iterator[Entry]:
-    def of_units(estimator: Any, data: np.ndarray) -> Table:
-        return Table(data[:, :-1], units=unit_places(data[:, -1]))
-
     def with_unit(*values: float) -> Pair:
         """Return a unit with one row for each value beside others, and the others."""
         X, count = np.array([*person(*values), *groups.others()]), len(values)

@@ -31,14 +31,14 @@ def of_groups(*pairs: tuple[int, int]) -> Dataset:
     return np.array([[row(*pair)] for pair in pairs])
 
 
-def core(estimator: RankTest) -> Draw:
+def core(estimator: Any, stage: str = STATISTIC) -> Draw:
     """Return the batched core of a fit: `_read`, then `_release` through a session."""
 
     def draw(data: Dataset, rng: np.random.Generator, size: int) -> np.ndarray:
         plan = estimator.plan(*data.shape)
         with Session.simulated(plan, rng, size) as session:
             estimator._release(estimator._read(table_of(estimator, data), plan), plan, session)
-        return np.asarray(session.released[STATISTIC])
+        return np.asarray(session.released[stage])
 
     return draw
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cache, partial
 from itertools import chain
@@ -119,6 +119,16 @@ def on_one_way(estimator: Any, pair: tuple[Dataset, Dataset]) -> Any:
             return attack(session, plan.stages, answers(data), *answer_pair())[:, None]
 
     return draw
+
+
+def answered(rows: Any, plan: Any, asked: Sequence[Question]) -> Asked:
+    """Return the integers of each stage, which the rows of a fit answer."""
+
+    def answer(stage: Any, question: Question) -> Any:
+        found = rows.answer(question)
+        return found if isinstance(stage, JointStage) else found[stage.name]
+
+    return Asked([partial(answer, *both) for both in zip(plan.stages, asked, strict=True)])
 
 
 def attack(session: Session, stages: Any, found: list[Any], first: list[Any], second: list[Any]) -> np.ndarray:
@@ -237,15 +247,6 @@ def regression_entry(
 ) -> Entry:
     plan, asked = questions(estimator, len(pair[0]), d)
 
-    def integers(data: Dataset) -> Asked:
-        rows = estimator._read(table(estimator, data), plan)
-
-        def answer(stage: Any, question: Question) -> Any:
-            found = rows.answer(question)
-            return found if isinstance(stage, JointStage) else found[stage.name]
-
-        return Asked([partial(answer, *both) for both in zip(plan.stages, asked, strict=True)])
-
     def pairs() -> Iterator[tuple[Dataset, Dataset]]:
         seen = set()
         for first, second in chain.from_iterable(rows(question, plan.design, d) for question in asked):
@@ -265,7 +266,7 @@ def regression_entry(
         covers=type(estimator),
         proof=proof,
         plan=plan,
-        integers=integers,
+        integers=lambda data: answered(estimator._read(table(estimator, data), plan), plan, asked),
         pairs=pairs,
         draw=draw,
         dataset=pair[0],

@@ -61,6 +61,15 @@ class Asked:
                 self.known[data] = plan, sql._kind(query).read(plan), sql
         return self.known[data]
 
+    def cut(self, data: Database) -> Numbers:
+        """Return the sums that are cut at each threshold, and the number of units above the first."""
+        private = self.read(data)[1]
+        return [*private.cut["answer"], np.array(private.above["answer"][:1])]
+
+    def sizes(self, data: Database) -> Numbers:
+        """Return the numbers of rows that medians are of."""
+        return [np.array([cell.size for cell in self.read(data)[1].places[0]])]
+
     def draw(self, data: Database, rng: np.random.Generator, size: int) -> np.ndarray:
         plan, private, sql = self.read(data)
         if not plan.truncations or plan.method == "race":
@@ -485,9 +494,6 @@ def quantile_entries() -> Iterator[Entry]:
         assert isinstance(number, Stage)
         joined = "SELECT MEDIAN(r.a) FROM r JOIN s ON r.b = s.a"
 
-        def counted(data: Database, asked: Asked = asked) -> Numbers:
-            return [np.array([cell.size for cell in asked.read(data)[1].places[0]])]
-
         bugs = [PlantedBug("half the range", HalfRange(text, **options).draw, *pair, 4.0, 0.0, 40_000)]
         if not grouped:
             crowd = database([(0, 0), *[(90, 1)] * 4], [(0,)] * 4 + [(1,)])
@@ -500,7 +506,7 @@ def quantile_entries() -> Iterator[Entry]:
             pair,
             0.3,
             proof="quantiles.md",
-            integers=counted,
+            integers=asked.sizes,
             pairs=lambda: small(rows, 2, "r"),
             stages=(number,),
             bugs=tuple(bugs),
@@ -508,7 +514,7 @@ def quantile_entries() -> Iterator[Entry]:
                 Understated(
                     "one of two counts",
                     replace(plan, stages=(replace(number, sensitivity_steps=1),)),
-                    counted,
+                    asked.sizes,
                     lambda: small(rows, 2, "r"),
                 ),
             )
@@ -693,10 +699,6 @@ def path_entry() -> Entry:
     none = orders([*others, (21, 0)], [*range(20), None, None, None, None])
     (truncation,) = asked.read(full)[0].truncations
 
-    def cut(data: Database) -> Numbers:
-        private = asked.read(data)[1]
-        return [*private.cut["answer"], np.array(private.above["answer"][:1])]
-
     def pairs() -> Iterator[tuple[Database, Database]]:
         for n, m in itertools.product((0, 1, 3, 5), repeat=2):
             # A person with n items in two orders is replaced by one with m in one, or goes; an item has no order.
@@ -715,7 +717,7 @@ def path_entry() -> Entry:
         (full, none),
         0.05,
         proof="truncated-sums.md",
-        integers=cut,
+        integers=asked.cut,
         pairs=pairs,
         stages=(*truncation.stages()[1].options, counted),  # type: ignore[union-attr]
         bugs=(
@@ -821,10 +823,6 @@ def entries() -> Iterator[Entry]:
     none = (("r", "a INTEGER, b INTEGER", (*held[1:], *[(0, None)] * 4)),)
     (truncation,) = asked.read(full)[0].truncations
 
-    def cut(data: Database) -> Numbers:
-        private = asked.read(data)[1]
-        return [*private.cut["answer"], np.array(private.above["answer"][:1])]
-
     def unit_pairs() -> Iterator[tuple[Database, Database]]:
         kept = [(0, 0), (0, 1)]
         for n, m in itertools.product((0, 1, 3, 5), repeat=2):
@@ -844,7 +842,7 @@ def entries() -> Iterator[Entry]:
         (full, none),
         0.05,
         proof="truncated-sums.md",
-        integers=cut,
+        integers=asked.cut,
         pairs=unit_pairs,
         stages=(*options, counted),
         bugs=(PlantedBug("a quarter of the noise", LessNoise(asked.text, **units).draw, full, none, 2.0, 0.0, 6000),),

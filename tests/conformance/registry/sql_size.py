@@ -13,7 +13,7 @@ from dpstats.privacy import Neighbors, Stage
 from dpstats.sql import PrivateSQL
 from dpstats.sql.private_sql import Query
 from registry.entry import Entry, PlantedBug, Understated
-from registry.sql import Asked, HalfRange, LessNoise, Numbers, database, entry, hidden_level, level, numbers
+from registry.sql import Asked, HalfRange, LessNoise, database, entry, hidden_level, level, numbers
 from tests.sql.databases import Database
 
 ADDED: dict[str, Any] = {"neighbors": "add_or_remove"}
@@ -178,10 +178,6 @@ def unit_entry() -> Entry:
     full, none = (database([*others, *own]) for own in ([(0, 0)] * 4, []))
     (truncation,) = asked.read(full)[0].truncations
 
-    def cut(data: Database) -> Numbers:
-        private = asked.read(data)[1]
-        return [*private.cut["answer"], np.array(private.above["answer"][:1])]
-
     def pairs() -> Iterator[Pair]:
         for n, m in itertools.product((0, 1, 3, 5), repeat=2):
             yield database([(0, 1), (1, 1), *[(0, 0)] * n, *[(1, 0)] * m]), database([(0, 1), (1, 1)])
@@ -196,7 +192,7 @@ def unit_entry() -> Entry:
         (full, none),
         0.05,
         proof=PROOF,
-        integers=cut,
+        integers=asked.cut,
         pairs=pairs,
         stages=(*sums.options, counted),  # type: ignore[union-attr]
         bugs=(PlantedBug("a quarter of the noise", LessNoise(text, **options).draw, full, none, 2.0, 0.0, 6000),),
@@ -218,16 +214,13 @@ def quantile_entries() -> Iterator[Entry]:
         relation = Neighbors.ADD_OR_REMOVE_ONE
         assert isinstance(number, Stage) and number.neighbors is choice.neighbors is relation  # type: ignore[union-attr]
 
-        def counted(data: Database, asked: Asked = asked) -> Numbers:
-            return [np.array([cell.size for cell in asked.read(data)[1].places[0]])]
-
         yield entry(
             asked,
             f"SQL, private size, medians {'of cells' if 'GROUP' in text else 'of all rows'}",
             pair,
             0.2,
             proof=PROOF,
-            integers=counted,
+            integers=asked.sizes,
             pairs=row_pairs,
             stages=(number,),
             bugs=(PlantedBug("half the range", HalfRange(text, **options).draw, *pair, 4.0, 0.0, 40_000),),
