@@ -8,6 +8,7 @@ import pickle
 import numpy as np
 import pytest
 
+from dpstats.regression import PrivateLogisticRegression
 from dpstats.regression.hypotheses import (
     NORMAL,
     Level,
@@ -24,7 +25,7 @@ EMPTY = LogLevel(before=-3.0, after=-5.0, moved=-2.0, std=0.3, seen=0.05, noise=
 
 
 def errors(upper: Level, lower: Level, weights: np.ndarray, low: float = 0.0, high: float = 1.0) -> LevelErrors:
-    levels = (Levels(0, low, high, upper, lower),)
+    levels = (Levels(0, low, high, high - low, upper, lower),)
     size = math.hypot(upper.std, lower.std) / (high - low)
     covariance = np.array([[lower.std**2, -(lower.std**2)], [-(lower.std**2), size**2]])
     params = np.array([0.5, -2.0])
@@ -96,3 +97,10 @@ def test_a_level_that_has_not_arrived_is_not_settled() -> None:
     assert not short.is_settled(3.0)
     # Its lower limit is that of the last gradient, beyond the stated error.
     assert LogLevel(-2.0, -2.7, -0.7, 0.05, 0.4, 0.12, 0.01).lower_distance(1.96) > 0.3
+
+
+def test_values_that_are_rounded_to_one_float_have_a_distance() -> None:
+    fit = PrivateLogisticRegression(
+        x_bounds=[(0.0, 1.0), (1e16, 1e16 + 2)], epsilon=1e6, delta=1e-2, random_state=0
+    ).fit([[0.5, 1e16], [0.2, 1e16 + 2]], [0, 1])
+    assert fit.confidence_interval().low.shape == (2,)
