@@ -526,13 +526,15 @@ class _Thawer(pickle.Unpickler):
 def _refuse_same(first: _Thawer, second: _Thawer) -> None:
     """Raise an error for an object that two copies have both, where its class looks up an instance to restore it.
 
-    Contents of installed packages may be in both, and what cannot change, or is equal by its value.
+    Contents of installed packages may be in both, and constants without attributes, such as NaT.
     """
     known = {id(each) for each in first.found}
     other: dict[int, Any] = second.memo.copy()
     for place, value in first.memo.copy().items():
-        is_same = other.get(place) is value and id(value) not in known
-        if is_same and type(value).__hash__ is object.__hash__ and hasattr(value, "__dict__"):
+        is_same = other.get(place) is value and id(value) not in known and not isinstance(value, enum.Enum)
+        # NaT of pandas has a name of its module only.
+        has_own = bool(getattr(value, "__dict__", {}).keys() - {"__module__"})
+        if is_same and has_own:
             raise pickle.PicklingError
 
 

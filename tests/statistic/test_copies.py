@@ -7,6 +7,7 @@ import array
 import collections
 import contextlib
 import dataclasses
+import datetime
 import enum
 import functools
 import importlib
@@ -14,11 +15,14 @@ import io
 import logging
 import pickle
 import random
+import re
+import signal
 import sys
 import threading
 import types
 import typing
 import weakref
+import zoneinfo
 from collections.abc import Callable, Iterator
 from multiprocessing.shared_memory import ShareableList
 from pathlib import Path
@@ -797,6 +801,22 @@ def test_what_has_no_copy_is_refused_before_the_charge(make: Form, what: str) ->
     assert f"got {what}" in str(refusal.value)
     assert refusal.value.__suppress_context__ and "Create it inside the function" in str(refusal.value)
     assert budget.spent.epsilon == 0
+
+
+def test_constants_that_packages_look_up_are_no_memory() -> None:
+    constants = [
+        *(re.compile("x"), zoneinfo.ZoneInfo("UTC"), datetime.UTC, np.dtype("f8"), np.float64, np.sum, signal.SIGINT),
+        *(
+            pd.NA,
+            pd.NaT,
+            pd.CategoricalDtype(["a"]),
+            pd.Int64Dtype(),
+            pd.DatetimeTZDtype(tz="UTC"),
+            ...,
+            NotImplemented,
+        ),
+    ]
+    assert Frozen(lambda block: float(len(constants))).thaw()(X) == len(constants)
 
 
 def test_a_refusal_shows_no_value_of_what_was_captured() -> None:
