@@ -272,7 +272,7 @@ class ConformalPredictor(PrivateEstimator[ConformalPlan]):
                     name,
                     got="a model that predicts a row otherwise if another row changes",
                     allowed="one that predicts each row from this row alone",
-                    remedy="Fit its transformers before, so that they use nothing of the rows to predict for.",
+                    remedy="Its transformers must be fitted to the training rows, and not to the rows to predict for.",
                 )
 
     def _new_rows(self, X: Any) -> Table:

@@ -460,8 +460,8 @@ class Probabilities(NamedTuple):
 def find_probabilities(distribution: Any, values: NDArray[np.float64]) -> Probabilities:
     """Return the probabilities of rows under a frozen distribution. Its errors may show an entry.
 
-    scipy computes rows that are all inside the support in another way than rows of which one is outside, so that the
-    last digits of all would depend on one. One more entry is outside always.
+    If all rows are inside the support, scipy computes other last digits than if one is outside. One row would then
+    change all. So one more entry is always outside.
     """
     functions = (distribution.cdf, distribution.pmf) if is_discrete(distribution) else (distribution.cdf,)
     given = np.append(values, np.nan)

@@ -467,7 +467,7 @@ def _reduce_reference(_: _Freezer, value: weakref.ref[Any]) -> Any:
 
 
 def _reduce_logger(_: _Freezer, value: logging.Logger) -> Any:
-    # Pickle would find the one logger of this name. What a copy logs is not shown.
+    # Pickle would find the one logger of this name. Nothing shows the messages of a copy.
     own = {name: each for name, each in vars(value).items() if name not in vars(logging.Logger(""))}
     return type(value), (value.name, value.level), own
 
@@ -496,7 +496,7 @@ _PARTS: dict[type, Callable[[_Freezer, Any], Any]] = {
     TypeVar: _reduce_type_variable,
     weakref.ref: _reduce_reference,
     logging.Logger: _reduce_logger,
-    # Their copies are about the same memory.
+    # All their copies would have the same memory.
     SharedMemory: _refuse_handle,
     ShareableList: _refuse_handle,
 }
