@@ -168,7 +168,7 @@ audit-peers: $(INSTALLED)
 mutants: $(INSTALLED)
 	$(BIN)/python validation/mutants/run.py --jobs 2
 
-# Random cases from outside: files, failures after a charge, private values in messages, statements of fits. `make test`
+# Random cases from outside: files, failures after a charge, private values in messages, neighbors, statements. `make test`
 # has a share of each.
 MINUTES ?= 60
 outside: $(INSTALLED)

@@ -8,6 +8,7 @@ from __future__ import annotations
 import copy
 import math
 from dataclasses import field, replace
+from functools import partial
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -30,7 +31,7 @@ from dpstats.data.parameters import check_choice, check_integer, check_privacy_p
 from dpstats.data.rows import Rows, Table
 from dpstats.data.schema import Categories, Column, Schema
 from dpstats.data.values import quiet
-from dpstats.errors import InvalidParameter, attempt, refuse, refuse_data
+from dpstats.errors import InvalidData, InvalidParameter, attempt, refuse, refuse_data
 from dpstats.inference.reports import SIMULATED, Records
 from dpstats.inference.results import Summary
 from dpstats.lattice.base import check_region
@@ -202,6 +203,7 @@ class ConformalPredictor(PrivateEstimator[ConformalPlan]):
 
     def _read(self, rows: Rows, plan: ConformalPlan) -> Any:
         table = rows.whole()
+        self._check_alone(table)
         places = place_scores(self._score(table), plan)
         if not plan.groups:
             return [np.sort(places)]
@@ -249,6 +251,29 @@ class ConformalPredictor(PrivateEstimator[ConformalPlan]):
                 remedy="Try the model on public rows with these columns.",
             )
         return found
+
+    def _check_alone(self, table: Table) -> None:
+        """Refuse a model that predicts a row otherwise if another row changes: a transformer may use all of them.
+
+        It is tried on made rows. A model that fails for these, or predicts at random, is not checked.
+        """
+        made = np.random.default_rng(0).normal(size=(12, table.X.shape[1]))
+        other = np.where(np.arange(len(made))[:, None] == 0, 1e3, made)
+        for name in self._models:
+            if getattr(self, name) is None:
+                continue
+            call = partial(self._call, name, self._methods[0] if name == "estimator" else "predict")
+            tables = [Table(rows, names=table.names) for rows in (made, made.copy(), other)]
+            found = attempt(lambda call=call, tables=tables: [*map(call, tables)], InvalidData)  # type: ignore[misc]
+            if found is None or not np.array_equal(found[0], found[1], equal_nan=True):
+                continue
+            if not np.array_equal(found[0][1:], found[2][1:], equal_nan=True):
+                raise refuse(
+                    name,
+                    got="a model that predicts a row otherwise if another row changes",
+                    allowed="one that predicts each row from this row alone",
+                    remedy="Its transformers must be fitted to the training rows, and not to the rows to predict for.",
+                )
 
     def _new_rows(self, X: Any) -> Table:
         """Return rows to predict for, with their groups if there are any."""

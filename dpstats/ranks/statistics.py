@@ -458,9 +458,14 @@ class Probabilities(NamedTuple):
 
 
 def find_probabilities(distribution: Any, values: NDArray[np.float64]) -> Probabilities:
-    """Return the probabilities of rows under a frozen distribution. Its errors may show an entry."""
+    """Return the probabilities of rows under a frozen distribution. Its errors may show an entry.
+
+    If all rows are inside the support, scipy computes other last digits than if one is outside. One row would then
+    change all. So one more entry is always outside.
+    """
     functions = (distribution.cdf, distribution.pmf) if is_discrete(distribution) else (distribution.cdf,)
-    found = attempt(lambda: [np.asarray(one(values), dtype=np.float64) for one in functions], Exception)
+    given = np.append(values, np.nan)
+    found = attempt(lambda: [np.asarray(one(given), dtype=np.float64)[:-1] for one in functions], Exception)
     if found is None:
         raise refuse_data(
             "X",

@@ -607,6 +607,8 @@ class Levels:
         Position of the slope.
     low, high : float
         Both values of the column, in its units.
+    width : float
+        Their distance. Values far from 0 may be rounded to the same float.
     upper, lower : Level
         Levels of the rows with the values ``high`` and ``low``.
     """
@@ -614,6 +616,7 @@ class Levels:
     place: int
     low: float
     high: float
+    width: float
     upper: Level
     lower: Level
 
@@ -621,7 +624,7 @@ class Levels:
         """Return the distances of the slope from its lower and upper limit at z standard errors."""
         down = math.hypot(self.upper.lower_distance(z), self.lower.upper_distance(z))
         up = math.hypot(self.upper.upper_distance(z), self.lower.lower_distance(z))
-        return down / (self.high - self.low), up / (self.high - self.low)
+        return down / self.width, up / self.width
 
     def is_settled(self, errors: float) -> bool:
         """Return whether both levels have settled. A level without a limit counts: its interval says more."""
@@ -647,8 +650,8 @@ class Levels:
         found = []
         for level, other, side in ((self.upper, self.low, 1.0), (self.lower, self.high, -1.0)):
             move = np.zeros(size)
-            move[first + self.place] = side / (self.high - self.low)
-            move[:first] = -side * other / (self.high - self.low)
+            move[first + self.place] = side / self.width
+            move[:first] = -side * other / self.width
             found += [
                 sign * move
                 for sign, end in ((-1, level.lower_distance(z)), (1, level.upper_distance(z)))

@@ -467,7 +467,7 @@ class LevelPath(Path):
             scale = 2 * math.sqrt(max(float(covariance[1 + j, 1 + j]), 0.0)) / max(math.hypot(*stds), 1e-150)
             upper, lower = (self._level(last, scale * std) for last, std in zip(pair, stds, strict=True))
             low, high = (float(design.center[j] + side * design.half[j]) for side in (-1, 1))
-            found.append(Levels(int(j), low, high, upper, lower))
+            found.append(Levels(int(j), low, high, 2 * float(design.half[j]), upper, lower))
         return tuple(found)
 
     def _find_settled(self, levels: tuple[Levels, ...], covariance: Floats) -> NDArray[np.bool_]:

@@ -15,6 +15,7 @@ import zlib
 from collections.abc import Callable, Mapping
 from datetime import date, datetime, timedelta
 from decimal import Decimal
+from fractions import Fraction
 from types import MappingProxyType, TracebackType
 from typing import Any, NamedTuple, NoReturn, Self
 
@@ -281,8 +282,8 @@ def encode(value: Any) -> Any:
         return [type(value).__name__, value.isoformat()]
     if type(value) is timedelta:
         return ["timedelta", [value.days, value.seconds, value.microseconds]]
-    if type(value) is Decimal:
-        return ["Decimal", str(value)]
+    if type(value) in (Decimal, Fraction):
+        return [type(value).__name__, str(value)]
     raise TypeError(f"a released value must be a number, text, array or mapping, got {type(value).__name__}")
 
 
@@ -321,4 +322,5 @@ _DECODERS: dict[str, Callable[[Any], Any]] = {
     "datetime": datetime.fromisoformat,
     "timedelta": lambda parts: timedelta(*parts),
     "Decimal": Decimal,
+    "Fraction": Fraction,
 }

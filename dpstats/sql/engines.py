@@ -62,9 +62,11 @@ SELECT database_name, schema_name, table_name, sql FROM system.main.duckdb_table
 WHERE NOT internal AND NOT temporary AND database_name = current_database() AND schema_name = current_schema()
 """
 _DUCKDB_VIEWS = "SELECT view_name FROM system.main.duckdb_views() WHERE NOT internal"
+# Without columns that are computed when they are read: this may raise an error, draw at random, or use other rows.
 _DUCKDB_COLUMNS = """
 SELECT table_name, column_name, data_type, is_nullable FROM system.main.duckdb_columns()
-WHERE NOT internal AND database_name = current_database() AND schema_name = current_schema() ORDER BY column_index
+WHERE NOT internal AND NOT is_generated AND database_name = current_database() AND schema_name = current_schema()
+ORDER BY column_index
 """
 _TABLES_ELSEWHERE = """
 SELECT table_name FROM system.main.duckdb_tables() WHERE NOT internal AND NOT temporary

@@ -15,6 +15,7 @@ import functools
 import importlib.util
 import io
 import itertools
+import logging
 import marshal
 import os
 import pickle
@@ -24,6 +25,7 @@ import types
 import warnings
 import weakref
 from collections.abc import Callable, Iterator
+from multiprocessing.shared_memory import ShareableList, SharedMemory
 from operator import attrgetter
 from typing import Any, TypeVar
 
@@ -89,18 +91,22 @@ class Frozen:
             freezer.freeze(function)
             self._data, self._loads = freezer.file.getvalue(), freezer.dumps
             self._buffers, self._shared = freezer.buffers, freezer.shared
-            # Thaw once now: after the charge it is too late for a refusal.
-            self.thaw()
+            # Thaw now: after the charge it is too late for a refusal.
+            _refuse_same(self._thaw()[1], self._thaw()[1])
             self._described = [_describe(each) for each in self._shared]
 
     def thaw(self) -> Callable[..., Any]:
         """Return a copy of the function."""
+        return self._thaw()[0]
+
+    def _thaw(self) -> tuple[Callable[..., Any], _Thawer]:
+        """Return a copy of the function, and what made it."""
         copied = [each if type(each) is bytes else bytearray(each) for each in self._buffers]
         thawer = _Thawer(self._data, copied, self._shared)
         function: Callable[..., Any] = thawer.load()
         for _ in range(1, self._loads):
             thawer.load()
-        return function
+        return function, thawer
 
     def __reduce__(self) -> tuple[Any, ...]:
         return _restore, (self._data, self._loads, self._buffers, self._described)
@@ -460,6 +466,16 @@ def _reduce_reference(_: _Freezer, value: weakref.ref[Any]) -> Any:
     return type(value), (target, value.__callback__)
 
 
+def _reduce_logger(_: _Freezer, value: logging.Logger) -> Any:
+    # Pickle would find the one logger of this name. Nothing shows the messages of a copy.
+    own = {name: each for name, each in vars(value).items() if name not in vars(logging.Logger(""))}
+    return type(value), (value.name, value.level), own
+
+
+def _refuse_handle(_: _Freezer, value: Any) -> Any:
+    raise pickle.PicklingError
+
+
 _PARTS: dict[type, Callable[[_Freezer, Any], Any]] = {
     types.FunctionType: _Freezer._reduce_function,
     types.CellType: lambda _, value: (types.CellType, ()),
@@ -479,6 +495,10 @@ _PARTS: dict[type, Callable[[_Freezer, Any], Any]] = {
     types.MappingProxyType: lambda _, value: (types.MappingProxyType, (dict(value),)),
     TypeVar: _reduce_type_variable,
     weakref.ref: _reduce_reference,
+    logging.Logger: _reduce_logger,
+    # All their copies would have the same memory.
+    SharedMemory: _refuse_handle,
+    ShareableList: _refuse_handle,
 }
 
 
@@ -489,6 +509,7 @@ class _Thawer(pickle.Unpickler):
     def __init__(self, data: bytes, buffers: list[Any], shared: list[Any]) -> None:
         super().__init__(io.BytesIO(data), buffers=buffers)
         self._shared = shared
+        self.found: list[Any] = []
 
     def persistent_load(self, place: int) -> Any:
         return self._shared[place]
@@ -498,7 +519,23 @@ class _Thawer(pickle.Unpickler):
         found = super().find_class(module, name)
         if not is_installed(module):
             raise pickle.UnpicklingError
+        self.found.append(found)
         return found
+
+
+def _refuse_same(first: _Thawer, second: _Thawer) -> None:
+    """Raise an error for an object that two copies have both, where its class looks up an instance to restore it.
+
+    Contents of installed packages may be in both, and constants without attributes, such as NaT.
+    """
+    known = {id(each) for each in first.found}
+    other: dict[int, Any] = second.memo.copy()
+    for place, value in first.memo.copy().items():
+        is_same = other.get(place) is value and id(value) not in known and not isinstance(value, enum.Enum)
+        # NaT of pandas has a name of its module only.
+        has_own = bool(getattr(value, "__dict__", {}).keys() - {"__module__"})
+        if is_same and has_own:
+            raise pickle.PicklingError
 
 
 def _return_space(space: Any) -> Any:

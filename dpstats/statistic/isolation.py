@@ -7,6 +7,8 @@ or other processes, and must not measure time, which cannot be enforced.
 from __future__ import annotations
 
 import contextlib
+import contextvars
+import decimal
 import io
 import itertools
 import logging
@@ -182,8 +184,9 @@ def _evaluate(
         return total
 
     # A stop must not interrupt the undoing after the block.
-    with silent(), hide_modules(), _Stops(time_limit) as stops:
-        total = stops.run(compute)
+    with silent(), hide_modules(), decimal.localcontext(), _Stops(time_limit) as stops:
+        # Variables of the context, and the precision of decimals, are as before the fit for every block.
+        total = stops.run(lambda: contextvars.copy_context().run(compute))
     if stops.interrupted:
         # The handler of the caller comes first.
         signal.raise_signal(signal.SIGINT)

@@ -335,3 +335,29 @@ def test_required_rows_refuse_what_a_plan_refuses() -> None:
         PrivateConformalRegressor(Zero(), score_bounds=10).required_samples()
     with pytest.raises(InvalidParameter, match="excess must"):
         PrivateConformalRegressor(Zero(), score_bounds=10, **PUBLIC).required_samples(2.0)
+
+
+class Relative(Zero):
+    """Predicts the distance of each row from the mean of all."""
+
+    def predict(self, X: Any) -> Any:
+        return X[:, 0] - np.mean(X[:, 0])
+
+
+@pytest.mark.parametrize("name", ["estimator", "upper_estimator", "scale_estimator"])
+def test_a_model_that_looks_at_other_rows_is_refused_before_the_charge(name: str) -> None:
+    budget = PrivacyBudget(1.0)
+    models = {"estimator": Zero(), name: Relative()}
+    made = PrivateConformalRegressor(**models, score_bounds=10, training="public", epsilon=1.0, budget=budget)
+    with pytest.raises(InvalidParameter, match="each row from this row alone") as refused:
+        made.fit(np.zeros((500, 1)), np.zeros(500))
+    assert refused.value.parameter == name and budget.spent.epsilon == 0
+
+
+def test_a_model_that_predicts_at_random_is_not_refused() -> None:
+    class Random(Zero):
+        def predict(self, X: Any) -> Any:
+            return np.random.default_rng().normal(size=len(X))
+
+    made = PrivateConformalRegressor(Random(), score_bounds=10, training="public", random_state=0)
+    assert made.fit(np.zeros((500, 1)), np.zeros(500)).half_width_ > 0

@@ -17,6 +17,8 @@ NETS = {
     "charges": "Calls after a charge fail one by one. A charge with neither an answer nor an error that states it is a "
     "fault.",
     "messages": "Private containers in every slot. An entry in a message, a repr, a plan or a file is a fault.",
+    "neighbors": "Random estimators, options and hostile rows, of which one differs. What moves more than the plan "
+    "declares, and a row that decides how others are computed, is a fault.",
     "statements": "Random populations, estimators and questions. An answer that is wrong more often than it says, and "
     "whose output does not name the reason, is a fault.",
 }

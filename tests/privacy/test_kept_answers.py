@@ -8,6 +8,7 @@ import subprocess
 import sys
 from datetime import date, datetime, timedelta
 from decimal import Decimal
+from fractions import Fraction
 from functools import partial
 from types import MappingProxyType
 from typing import Any
@@ -105,7 +106,7 @@ def test_last_digits_of_a_plan_do_not_count() -> None:
 
 VALUES: list[Any] = [
     *(None, True, 3, 2**80, 0.1, float("inf"), "a", b"\x00", (1, ("a", None)), [1.5], date(2026, 1, 2)),
-    *(datetime(2026, 1, 2, 3), timedelta(1, 2, 3), Decimal("1.50"), {1: "a", "b": (2,)}),
+    *(datetime(2026, 1, 2, 3), timedelta(1, 2, 3), Decimal("1.50"), Fraction(1, 3), {1: "a", "b": (2,)}),
     *(np.float64(0.1), np.int32(3), np.datetime64("2026-01-01"), np.arange(6.0).reshape(2, 3)),
     *(np.array([2**70, 1], dtype=object), np.array([], dtype=np.int64), np.array(["a", "bc"]), np.array([True])),
 ]

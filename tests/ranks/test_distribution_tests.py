@@ -12,6 +12,7 @@ import pytest
 from scipy import stats
 from sklearn.base import clone
 
+from dpstats.auditing import check_sensitivity
 from dpstats.errors import InvalidData, InvalidParameter
 from dpstats.inference.noisy_counts import CountNoise
 from dpstats.privacy import PrivacyBudget
@@ -23,6 +24,7 @@ from dpstats.ranks.statistics import (
     TwoSamples,
     cutoff,
     distance_pvalue,
+    find_probabilities,
     order_labels,
     two_sample_sensitivity,
     two_sample_steps,
@@ -250,3 +252,34 @@ def test_a_distribution_that_fails_for_an_entry_shows_no_entry_and_costs_nothing
         test.fit(np.array([1.0, 2.0, 67890.0]))
     assert "67890" not in str(error.value)
     assert budget.spent.epsilon == 0.0
+
+
+def test_a_row_outside_the_support_moves_no_other() -> None:
+    # Where all rows are inside, scipy's last digit of this probability is another one, and with it the integer.
+    rows = np.full((1000, 1), 1.6405466727469749)
+    outside = np.where(np.arange(1000)[:, None] == 0, -1.0, rows)
+    test = GoodnessOfFitTest(distribution=stats.kappa3(1.0), n_simulations=99)
+    assert not check_sensitivity(test, rows, outside).violated
+
+
+@pytest.mark.parametrize(
+    "law",
+    [
+        *(stats.kappa3(1.0), stats.truncpareto(2.0, 5.3), stats.pareto(2.6), stats.burr(10.5, 4.3)),
+        *(stats.weibull_min(1.8), stats.beta(2.3, 0.6), stats.gamma(2.0), stats.norm(), stats.t(2.7)),
+        *(stats.poisson(0.6), stats.binom(5, 0.4), stats.nbinom(5, 0.5)),
+    ],
+    ids=lambda law: law.dist.name,
+)
+def test_one_row_moves_no_other_probability(law: Any) -> None:
+    rows = np.array(law.rvs(size=200, random_state=0), dtype=np.float64)
+    first = find_probabilities(law, rows)
+    with np.errstate(all="ignore"):
+        _check_others(law, rows, first)
+
+
+def _check_others(law: Any, rows: Any, first: Any) -> None:
+    for other in (math.inf, -math.inf, math.nan, 1e300, -1e6, 0.0, 0.5):
+        rows[7] = other
+        for one, two in zip(first, find_probabilities(law, rows), strict=True):
+            assert one is None or np.array_equal(np.delete(one, 7), np.delete(two, 7))

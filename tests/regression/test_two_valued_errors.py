@@ -9,6 +9,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from dpstats.regression import PrivateLogisticRegression
 from dpstats.regression.hypotheses import (
     NORMAL,
     Level,
@@ -25,7 +26,7 @@ EMPTY = LogLevel(before=-3.0, after=-5.0, moved=-2.0, std=0.3, seen=0.05, noise=
 
 
 def errors(upper: Level, lower: Level, weights: np.ndarray, low: float = 0.0, high: float = 1.0) -> LevelErrors:
-    levels = (Levels(0, low, high, upper, lower),)
+    levels = (Levels(0, low, high, high - low, upper, lower),)
     size = math.hypot(upper.std, lower.std) / (high - low)
     covariance = np.array([[lower.std**2, -(lower.std**2)], [-(lower.std**2), size**2]])
     params = np.array([0.5, -2.0])
@@ -109,3 +110,10 @@ def test_a_level_far_below_its_mean_has_the_limit_of_the_last_gradient() -> None
     assert math.isinf(replace(gone, noise=math.inf).upper_distance(1.96))
     # A level with two limits keeps that of all steps.
     assert PRECISE.upper_distance(1.96) == pytest.approx(math.log1p(1.96 * 0.001))
+
+
+def test_values_that_are_rounded_to_one_float_have_a_distance() -> None:
+    fit = PrivateLogisticRegression(
+        x_bounds=[(0.0, 1.0), (1e16, 1e16 + 2)], epsilon=1e6, delta=1e-2, random_state=0
+    ).fit([[0.5, 1e16], [0.2, 1e16 + 2]], [0, 1])
+    assert fit.confidence_interval().low.shape == (2,)

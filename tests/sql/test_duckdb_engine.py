@@ -12,6 +12,7 @@ import duckdb
 import numpy as np
 import pandas as pd
 import polars as pl
+import pyarrow.compute
 import pytest
 
 from dpstats.errors import InvalidData, InvalidParameter
@@ -356,3 +357,21 @@ def test_dates_have_no_time_of_day_and_are_finite(tmp_path: Path) -> None:
 def test_a_column_of_a_frame_without_a_name_is_numbered() -> None:
     frame = pd.DataFrame([[1, 2.5]], columns=["a", ""])
     assert list(Source({"t": frame}).tables()["t"].columns) == ["a", "column 2"]
+
+
+def test_a_column_that_a_function_computes_from_other_rows_is_left_out() -> None:
+    connection = duckdb.connect()
+
+    def above_least(x: Any) -> Any:
+        return pyarrow.compute.subtract(x, pyarrow.compute.min(x).as_py())
+
+    connection.create_function("above_least", above_least, ["BIGINT"], "BIGINT", type="arrow")
+    connection.execute(
+        "CREATE TABLE visit (a BIGINT, drawn DOUBLE GENERATED ALWAYS AS (random()), own BIGINT AS (above_least(a)))"
+    )
+    connection.execute("INSERT INTO visit (a) SELECT i FROM range(100) t(i)")
+    sql = PrivateSQL(connection, epsilon=1e5, random_state=0)
+    assert sql.count("SELECT COUNT(*) FROM visit WHERE a < 50").value == pytest.approx(50, abs=0.1)
+    for name in ("drawn", "own"):
+        with pytest.raises(InvalidParameter, match="must be in FROM"):
+            sql.count(f"SELECT COUNT(*) FROM visit WHERE {name} < 50")

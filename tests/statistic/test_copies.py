@@ -7,18 +7,24 @@ import array
 import collections
 import contextlib
 import dataclasses
+import datetime
 import enum
 import functools
 import importlib
 import io
+import logging
 import pickle
 import random
+import re
+import signal
 import sys
 import threading
 import types
 import typing
 import weakref
+import zoneinfo
 from collections.abc import Callable, Iterator
+from multiprocessing.shared_memory import ShareableList
 from pathlib import Path
 from typing import Any
 
@@ -626,6 +632,21 @@ TEXTS = {
     "both_paths": "import own_helpers.kept as k\ndef count(b):\n import own_helpers.beside as x\n k.seen.append(1)\n"
     " return x.count(b)",
 }
+
+
+@form
+def logger() -> Any:
+    kept = logging.getLogger("dpstats.tests.copies")
+    kept.n = 0  # type: ignore[attr-defined]
+
+    def count(block: Any) -> float:
+        kept.n += 1  # type: ignore[attr-defined]
+        kept.error("%s", block)
+        return float(kept.n)  # type: ignore[attr-defined]
+
+    return count
+
+
 FORMS |= {name: lambda text=text: written(text) for name, text in TEXTS.items()}  # type: ignore[misc]
 
 
@@ -728,6 +749,30 @@ def planets() -> Any:
     return lambda block: float(len(Planet.EARTH.seen))
 
 
+class Finds:
+    """Reduces to a function of an installed package that finds the same object again and again."""
+
+    def __reduce__(self) -> Any:
+        return logging.getLogger, ("dpstats.tests.copies",)
+
+
+def found_again() -> Any:
+    kept = Finds()
+    return lambda block: float(kept is None)
+
+
+def shared_memory() -> Any:
+    # Its name leads every copy to the same memory.
+    kept = ShareableList([0])
+    kept.shm.unlink()
+
+    def count(block: Any) -> float:
+        kept[0] += 1
+        return float(kept[0])
+
+    return count
+
+
 def lock_of_a_module() -> Any:
     return written("import own_helpers.kept as k\ndef count(b):\n with k.lock: return 1.0")
 
@@ -741,6 +786,8 @@ REFUSED = {
     dead_reference: "the variable 'weak' of an enclosing function, of type ",
     single: "the module variable 'SINGLE', of type Single",
     planets: "the variable 'Planet' of an enclosing function, of type Enum",
+    found_again: "the variable 'kept' of an enclosing function, of type Finds",
+    shared_memory: "the attribute '_mmap', of type mmap",
     lock_of_a_module: "the variable k.lock, of type lock",
 }
 
@@ -754,6 +801,22 @@ def test_what_has_no_copy_is_refused_before_the_charge(make: Form, what: str) ->
     assert f"got {what}" in str(refusal.value)
     assert refusal.value.__suppress_context__ and "Create it inside the function" in str(refusal.value)
     assert budget.spent.epsilon == 0
+
+
+def test_constants_that_packages_look_up_are_no_memory() -> None:
+    constants = [
+        *(re.compile("x"), zoneinfo.ZoneInfo("UTC"), datetime.UTC, np.dtype("f8"), np.float64, np.sum, signal.SIGINT),
+        *(
+            pd.NA,
+            pd.NaT,
+            pd.CategoricalDtype(["a"]),
+            pd.Int64Dtype(),
+            pd.DatetimeTZDtype(tz="UTC"),
+            ...,
+            NotImplemented,
+        ),
+    ]
+    assert Frozen(lambda block: float(len(constants))).thaw()(X) == len(constants)
 
 
 def test_a_refusal_shows_no_value_of_what_was_captured() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import decimal
 import logging
 import random
 import signal
@@ -167,6 +168,15 @@ def test_random_numbers_are_the_same_in_every_call_and_the_callers_go_on() -> No
     np.random.seed(5)  # noqa: NPY002
     assert value(draws) == value(draws)
     assert (random.random(), np.random.random()) == expected  # noqa: NPY002
+
+
+def test_a_context_is_as_before_for_every_block() -> None:
+    def precision(rows: Any) -> float:
+        decimal.getcontext().prec += 1
+        return float(decimal.getcontext().prec)
+
+    expected = decimal.getcontext().prec
+    assert value(precision) == value(precision) and decimal.getcontext().prec == expected
 
 
 def test_a_block_that_takes_too_long_fails() -> None:
