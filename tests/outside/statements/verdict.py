@@ -148,11 +148,15 @@ class Answer:
         Notes of the fit, of the answer and of the plan.
     width : float
         Length of the interval, NaN if there is none or it has one end.
+    shown : bool
+        False for a number that noise hides, where this depends on the number: it is then not wrong. Among fits that
+        show a number just above the limit of what is shown, noise has raised most.
     """
 
     missed: bool
     notes: Sequence[str]
     width: float = math.nan
+    shown: bool = True
 
 
 @dataclass(frozen=True)
@@ -270,7 +274,7 @@ def judge(cell: Cell, draws: Callable[[int], Draw], seconds: float, allowed: flo
 
     ``allowed`` is the miss rate above which answers are false, by default that of the cell.
     """
-    found, start, widths, noted = Verdict(), time.monotonic(), [], 0
+    found, start, widths, noted, shown = Verdict(), time.monotonic(), [], 0, 0
     allowed = cell.allowed if allowed is None else allowed
     for replication in range(2 * MOST):
         try:
@@ -286,7 +290,7 @@ def judge(cell: Cell, draws: Callable[[int], Draw], seconds: float, allowed: flo
         except Exception as error:
             found.kind, found.words = "crash", f"{type(error).__name__}: {str(error)[:160]}"
             break
-        if replication == FEWEST and 10 * found.fits < FEWEST:
+        if replication == FEWEST and 10 * shown < FEWEST:
             found.kind, found.words = "refused", "hardly ever an answer"
             break
         elapsed = time.monotonic() - start
@@ -294,6 +298,7 @@ def judge(cell: Cell, draws: Callable[[int], Draw], seconds: float, allowed: flo
         if answer is not None:
             found.fits += 1
             found.missed += answer.missed
+            shown += answer.shown
             widths.append(answer.width)
             notes = [*answer.notes, *(str(each.message) for each in warned if each.category is UserWarning)]
             reasons = {_shorten(note) for note in notes if names_reason(note, cell)}
