@@ -290,9 +290,6 @@ def judge(cell: Cell, draws: Callable[[int], Draw], seconds: float, allowed: flo
         except Exception as error:
             found.kind, found.words = "crash", f"{type(error).__name__}: {str(error)[:160]}"
             break
-        if replication == FEWEST and 10 * shown < FEWEST:
-            found.kind, found.words = "refused", "hardly ever an answer"
-            break
         elapsed = time.monotonic() - start
         late = elapsed > seconds and (found.fits >= FEWEST or elapsed > 3 * seconds)
         if answer is not None:
@@ -304,6 +301,9 @@ def judge(cell: Cell, draws: Callable[[int], Draw], seconds: float, allowed: flo
             reasons = {_shorten(note) for note in notes if names_reason(note, cell)}
             noted += bool(reasons)
             found.notes.update(reasons)
+        if replication + 1 == FEWEST and 10 * shown < FEWEST:
+            found.kind, found.words = "refused", "hardly ever an answer"
+            break
         if late or (replication + 1) % LOOKS == 0 or found.fits == MOST:
             convicted = evidence(found.missed, found.fits, allowed) >= 1 / FALSE_ALARM
             doubtful = found.missed > allowed * found.fits
