@@ -337,7 +337,7 @@ def list_visible(made: Any) -> dict[str, Any]:
 def _shown(made: Any, name: str) -> Any:
     try:
         return getattr(made, name)
-    except Exception as error:  # some are there on request only
+    except Exception as error:  # some exist on request only
         return f"refused ({type(error).__name__})"
 
 

@@ -59,7 +59,7 @@ if TYPE_CHECKING:
 
 _NEW = """
     ledger, path
-        the ledger, which must not be there yet
+        the ledger, which must not exist yet
     --epsilon EPSILON, float, required
         the total
     --delta DELTA, float, default 0
@@ -114,7 +114,7 @@ def _new(options: argparse.Namespace) -> None:
     from dpstats.privacy import Neighbors, PrivacyBudget
 
     if options.ledger.exists():
-        raise refuse("ledger", got=str(options.ledger), allowed="a file that is not there yet")
+        raise refuse("ledger", got=str(options.ledger), allowed="a new file")
     with output(options) as show:
         budget = PrivacyBudget(
             options.epsilon,
@@ -403,7 +403,7 @@ _METHOD = """
     --unit-limit N, int, default 1048576
         most rows expected of a unit
     --no-intervals
-        all of epsilon for the answer
+        whole epsilon for the answer
     --confidence CONFIDENCE, float, default 0.95
         confidence level of the intervals (default: 0.95)
 """

@@ -113,7 +113,7 @@ class Address:
         return self.ask(lambda: self.files.open(self.place, "rb"))
 
     def is_file(self) -> bool:
-        """Return whether the file is there, or True where only DuckDB can find it."""
+        """Return whether the file exists, or True where only DuckDB can find it."""
         return self.files is None or bool(self.ask(lambda: self.files.isfile(self.place)))
 
     def ask(self, query: Callable[[], Any]) -> Any:
@@ -176,9 +176,7 @@ def parquet_columns(connection: Any, paths: Sequence[File]) -> list[ParquetColum
     """
     for path in paths:
         if not path.is_file():
-            raise refuse_data(
-                "X", got=repr(str(path)) if isinstance(path, Path) else None, allowed="a file that is there"
-            )
+            raise refuse_data("X", got=repr(str(path)) if isinstance(path, Path) else None, allowed="an existing file")
     ask, found = _ask(connection), []
     listed = f"[{', '.join(map(file_literal, paths))}]"
     schema = (

@@ -162,7 +162,7 @@ def _below(path: Path, root: Path, *, named: bool) -> Iterator[Found]:
     """Yield a file, or the files below a folder. ``named`` says that the caller named it."""
     if not path.is_dir():
         if named and not path.is_file():
-            raise refuse_data("X", got=repr(str(path)), allowed="a file or a folder that is there")
+            raise refuse_data("X", got=repr(str(path)), allowed="an existing file or folder")
         _check_ending(path)
         yield Found(path, _folder_columns(path, root))
         return
@@ -198,7 +198,7 @@ def _check_lake(name: str) -> None:
             "X",
             got=f"the folder of a {kind} table",
             allowed="files whose rows all count",
-            remedy="Such a folder also holds rows that were deleted. Read those that are there by its own reader, for "
+            remedy="Such a folder also holds deleted rows. Read the current ones by its own reader, for "
             f"example duckdb.sql(\"FROM {kind.lower()}_scan('folder')\").",
         )
 

@@ -622,7 +622,7 @@ class TextFile(Engine):
 def of_text_file(path: File, connection: Any = None) -> TextFile:
     """Return the rows of a file of delimited text. This reads the first line only."""
     if not path.is_file():
-        raise refuse_data("X", got=repr(str(path)) if isinstance(path, Path) else None, allowed="a file that is there")
+        raise refuse_data("X", got=repr(str(path)) if isinstance(path, Path) else None, allowed="an existing file")
     with _reading(path) as stream:
         names = read_header(stream, _name(path), _format(path))
     return TextFile(path, names, names, connection=connection)

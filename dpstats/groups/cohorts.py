@@ -345,10 +345,23 @@ class CohortTable(PrivateEstimator[CohortPlan]):
         return Summary("Private table of a cohort", facts, ["", *arms, *others], rows, self._notes(sizes))
 
     def _notes(self, sizes: list[float]) -> list[str]:
-        notes = [f"–: hidden by the noise. SMD: standardized difference from {self.groups_[0]}."]
-        notes += empty_groups_note([arm for arm, n in zip(self.groups_, sizes, strict=True) if not n > 0])
-        missing = about_missing(self.missing)
-        notes.append(f"{LEFT_OUT} {missing}".strip())
+        notes = [
+            "–: hidden by the noise; the plan states what each column needs. SMD: standardized difference from "
+            f"{self.groups_[0]}."
+        ]
+        empty, left_out = [arm for arm, n in zip(self.groups_, sizes, strict=True) if not n > 0], []
+        for name, part in self.parts_.items():
+            if isinstance(part, ContingencyTable):
+                rows, std = part.counts_.sum(axis=0), part.noise_std_ * math.sqrt(len(sizes))
+                empty += [
+                    f"{name} = {level}"
+                    for level, n in zip(part.levels[name], rows.tolist(), strict=True)
+                    if n < 2 * std
+                ]
+                left_out += [f"{name} {part.dropped_:,.0f}"] * (part.dropped_ > 2 * part.noise_std_)
+        notes += empty_groups_note(empty)
+        numbers = f"Their noisy numbers: {', '.join(left_out)}." if left_out else ""
+        notes.append(" ".join(filter(None, [LEFT_OUT, numbers, about_missing(self.missing)])))
         if any(isinstance(part, GroupMeans | GroupQuantiles) for part in self.parts_.values()):
             notes.append("Numbers beyond the bounds of their column count as the nearer bound.")
         return notes

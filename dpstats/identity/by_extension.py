@@ -596,7 +596,7 @@ class InnerProductDesign:
         return np.stack([self._extend_signs(X, plan) for X in rows])
 
     def _extend_signs(self, signs: NDArray[Any], plan: IdentityPlan) -> NDArray[np.int64]:
-        """Return the extension of every stage in its steps; integers, by integer constants."""
+        """Return the extension of every stage, in steps: integers, because its constants are rounded up to integers."""
         solve = exact_inner_product_extension if self.exact else inner_product_surrogate
         constants = [math.ceil(stage.sensitivity) for stage in self.stages]
         values = [solve(signs, stage.Delta, K) for stage, K in zip(self.stages, constants, strict=True)]

@@ -229,7 +229,7 @@ def plan_bounds(
         raise refuse(
             parameter,
             got=f"'private' for {n:,} rows and {d:,} columns, with epsilon {epsilon:.3g} for the bounds",
-            allowed=f"declared, or have {math.ceil(LEAST_ROWS * d / epsilon):,} rows",
+            allowed=f"declared for fewer than {math.ceil(LEAST_ROWS * d / epsilon):,} rows",
             remedy="Use a larger epsilon, fewer columns, or bounds that are known without the data.",
         )
     steps = None

@@ -19,7 +19,7 @@ from dpstats.errors import InvalidParameter, refuse, refuse_data, state_charges
 from dpstats.inference.error_distributions import BONFERRONI, ErrorDistribution
 from dpstats.inference.estimates import Estimates, HasEstimates, Test
 from dpstats.inference.figures import forest
-from dpstats.inference.reports import SIMULATED, picture_of
+from dpstats.inference.reports import SIMULATED, Records, picture_of
 from dpstats.inference.results import (
     ConfidenceInterval,
     JointTest,
@@ -519,6 +519,10 @@ class Regression(HasEstimates, PrivateEstimator[SomePlan], ABC):
     def _all_estimates(self) -> Estimates:
         self._errors()
         return self._estimates_at(range(self.params_.size))
+
+    def _records(self, confidence_level: float | None = None) -> Records:
+        # The rows of the summary: frames of statsmodels have the intercept too.
+        return self._all_estimates()._records(confidence_level)
 
     def _label_values(self, values: Floats, *, square: bool = False) -> Any:
         """Return an array or Series with a number per parameter, labeled if the columns of the fit had names."""

@@ -91,7 +91,7 @@ class OnceSession(Session):
         self._answer: dict[str, _Stored] | None = None
 
     def is_answered(self) -> bool:
-        # Answers are never removed, so an answer that is there now is there when this session opens.
+        # Answers are never removed, so a kept answer is still kept when this session opens.
         if self._answer is None and self._asked is None and self._budget is not None:
             accounts = running_accounts()
             kept = self._budget.find_kept(accounts[-1].steps(self._budget.key or "") if accounts else 0)

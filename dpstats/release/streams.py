@@ -210,7 +210,7 @@ class StreamState:
 
     def _create(self, path: str) -> None:
         try:
-            # A file that is there is never truncated. One that was created and not filled is filled below.
+            # An existing file is never truncated. One that was created and not filled is filled below.
             os.close(os.open(path, os.O_RDWR | os.O_CREAT, 0o600))
         except OSError as error:
             raise LedgerError(

@@ -274,7 +274,7 @@ class WitnessedStream(Stream):
 
 
 class WitnessedNumbers(NumberStream):
-    """A stream of numbers that tells a witness of each of them."""
+    """A stream of random numbers that shows each of them to a witness."""
 
     _noise: WitnessedNoise
 

@@ -232,7 +232,7 @@ class _Description:
         return {"class": name, "hash": _digest(_text([own, bases]).encode())}
 
     def _member(self, value: Any) -> Any:
-        """Describe an attribute of a class: its functions are inside descriptors."""
+        """Describe an attribute of a class. Descriptors, such as properties, contain its functions."""
         if isinstance(value, types.MemberDescriptorType | types.GetSetDescriptorType):  # slots
             return None
         if isinstance(value, staticmethod | classmethod | property | cached_property):

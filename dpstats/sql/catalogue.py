@@ -683,7 +683,7 @@ def _common_type(name: str, kinds: Sequence[str]) -> str:
 
 
 def file_identity(path: Path) -> tuple[int, ...]:
-    reason = "is not there"
+    reason = "does not exist"
     try:
         found = os.stat(path)
         return found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns

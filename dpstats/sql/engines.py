@@ -261,7 +261,7 @@ class DuckDBEngine:
                 raise refuse(
                     "connection",
                     got=f"{known[fold(name)]!r} and {name!r}",
-                    allowed="have each name once, and names ignore case",
+                    allowed="have names that differ in more than case",
                 )
             if isinstance(given, str | os.PathLike | FileRows):
                 self._given[name], self._found[name] = given, found_files(given)

@@ -400,7 +400,7 @@ class PrivateSQL(Releasing):
     def query(self, sql: str) -> PrivateTable | PrivateAnswers | QuantileAnswers:
         """Release the answer to a query; with GROUP BY, each aggregate of each group.
 
-        Several aggregates are one release, with all of epsilon for each answer. Notes of the class list the clauses.
+        Several aggregates are one release, and do not divide epsilon between them. Notes of the class list the clauses.
 
         Returns
         -------

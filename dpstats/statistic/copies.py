@@ -389,7 +389,7 @@ class _Freezer(pickle.Pickler):
         return found
 
     def _import(self, variables: dict[str, Any], name: str, chosen: Any, level: int) -> None:
-        # A module that is not there fails in the block.
+        # A module that is not installed fails in the block.
         with contextlib.suppress(Exception):
             module = builtins.__import__(name, variables, None, chosen, level)
             if not is_installed(module.__name__):

@@ -89,8 +89,9 @@ class PrivateStatistic(HasEstimates, PrivateEstimator[StatisticPlan]):
         Number of parameters that the function estimates. Blocks get at least 16 rows for the first and 20 for each
         further one; with other corrections of the bias, 20 or 30 for each.
     skewness : float, default=8.0
-        Largest skewness of the influence of a row that intervals count. 3 is enough for statistics with a bounded
-        influence, such as rank correlations. Above 8, blocks are larger.
+        Largest skewness of the influence of a row that intervals count. 3 is enough for rank correlations. The
+        skewness of an event in a fraction p of the rows is about 1/sqrt(p): more than 3 if p is below 0.11. Above 8,
+        blocks are larger.
     remainder : float, default=0.35
         Largest bias of a corrected block of m rows that intervals count, times m and in standard deviations of a
         block. Without a correction (``bias=None``) it is 0: the function is then taken to be unbiased.

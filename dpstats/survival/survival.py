@@ -549,7 +549,7 @@ class PrivateSurvival(ComparesCurves):
         notes += assumptions(self.plan_.cells)
         if self.plan_.groups is not None:
             notes.append(
-                f"Intervals are not simultaneous. {LEFT_OUT} The sizes of groups are private, and n is with noise."
+                f"Intervals are not simultaneous. {LEFT_OUT} The sizes of groups are private, and n includes noise."
             )
         return notes
 

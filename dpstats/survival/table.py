@@ -93,8 +93,8 @@ class Area:
     variance : array of shape (releases,)
         Variance of the sampling error and the noise together.
     grid : array of shape (releases,)
-        The area less the one on every second edge. It exceeds the error of the grid wherever the survival falls like a
-        power of time: at 1 - c t^k it is 2^(1 + k) - 1 times that error.
+        The area minus the area on every second edge. It is larger than the error of the grid if the survival falls
+        like a power of time. For 1 - c t^k it is 2^(1 + k) - 1 times that error.
     gradient : array of shape (releases, cells)
     reached : array of shape (releases,)
         Whether the curve is usable up to the time.

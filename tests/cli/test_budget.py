@@ -40,13 +40,13 @@ def test_budget_errors(table: Path, tmp_path: Path, capsys: pytest.CaptureFixtur
     for arguments, message in (
         (["budget", "results", missing], "the ledger does not exist"),
         (["budget", "show", missing], "the ledger does not exist"),
-        (["budget", "new", str(table), "--epsilon", "1"], "not there yet"),
+        (["budget", "new", str(table), "--epsilon", "1"], "a new file"),
         (["budget", "new", missing, "--epsilon", "0"], "epsilon must be"),
         (["budget", "new", missing, "--epsilon", "1", "--method", "gdp"], "delta must be greater than 0"),
         (["budget", "show", str(table)], "is not a ledger, or it is corrupt"),
         (["mean", str(table), *AGE, "--budget", missing], "the ledger does not exist"),
     ):
-        usage = ("not there yet", "epsilon must be", "delta must be greater than 0")
+        usage = ("a new file", "epsilon must be", "delta must be greater than 0")
         assert main(arguments) == (2 if message in usage else 6)
         captured = capsys.readouterr()
         assert message in captured.err and captured.err.count("\n") == 1

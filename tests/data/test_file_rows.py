@@ -273,7 +273,7 @@ def test_rows_that_were_deleted_are_not_read(name: str, tmp_path: Path) -> None:
 def test_what_is_no_folder_of_tables(tmp_path: Path) -> None:
     with pytest.raises(InvalidData, match="at least one file"):
         open_source(tmp_path)
-    with pytest.raises(InvalidData, match="a file or a folder that is there"):
+    with pytest.raises(InvalidData, match="an existing file or folder"):
         files(tmp_path / "none.csv")
     ROWS.to_parquet(tmp_path / "a.parquet")
     (tmp_path / "_SUCCESS").write_text("")

@@ -43,9 +43,9 @@ def test_other_text_is_no_table(name: str) -> None:
         ClippedMean(bounds=(0, 1)).fit(name)
 
 
-def test_a_file_has_to_be_there(tmp_path: Any) -> None:
+def test_a_file_has_to_exist(tmp_path: Any) -> None:
     pytest.importorskip("duckdb")
-    with pytest.raises(InvalidData, match="a file that is there"):
+    with pytest.raises(InvalidData, match="an existing file"):
         open_source(tmp_path / "rows.csv")
 
 

@@ -85,6 +85,17 @@ def test_what_noise_hides_is_a_dash() -> None:
     assert "(n = –)" in model.summary().columns[3]
 
 
+def test_a_misspelled_level_and_the_rows_that_it_leaves_out_are_noticed() -> None:
+    columns = {**DECLARED, "sex": {"levels": ["f", "man"]}}
+    notes = fitted(columns=columns, epsilon=4.0).summary().notes
+    (empty,) = [note for note in notes if "spelling" in note]
+    (left,) = [note for note in notes if "Their noisy numbers" in note]
+    missed = (TRIAL["sex"] != "f") | (TRIAL["arm"] == "palcebo")
+    assert "'sex = man'" in empty and "smoker" not in empty
+    sizes = dict(part.split() for part in left.split(": ")[1].split(". ")[0].rstrip(".").split(", "))
+    assert int(sizes["sex"].replace(",", "")) == pytest.approx(missed.sum(), abs=40)
+
+
 def test_one_charge_pays_for_all_parts() -> None:
     budget = PrivacyBudget(1.0)
     model = fitted(random_state=None, budget=budget)

@@ -91,6 +91,10 @@ def test_the_names_of_statsmodels(model: PrivateLinearRegression) -> None:
     plain = PrivateLinearRegression(x_bounds=(-1, 1), y_bounds=(-1, 1), random_state=0)
     plain.fit(np.linspace(-1, 1, 500)[:, None], np.linspace(-1, 1, 500))
     assert isinstance(plain.params, np.ndarray) and plain.conf_int().shape == (2, 2)
+    for made in (model, plain):
+        frame, interval = made.to_frame(0.9), np.asarray(made.conf_int(0.1))
+        assert frame.index.tolist() == [row[0] for row in made.summary().rows]
+        assert np.allclose(frame["estimate"], made.params) and np.allclose(frame[["low", "high"]], interval)
     with pytest.raises(NotFittedError):
         PrivateLinearRegression().params  # noqa: B018
 
@@ -136,7 +140,7 @@ def test_what_is_not_identified_has_no_z_and_no_pvalue() -> None:
         shown = name not in flagged
         assert (table[name][3] != "") == (table[name][4] != "") == shown
         assert np.isfinite(made.pvalues[name]) == np.isfinite(made.to_frame()["pvalue"][name]) == shown
-    assert json.loads(json.dumps(made.to_dict()))["rows"][list("abc").index(flagged[0])]["pvalue"] is None
+    assert json.loads(json.dumps(made.to_dict()))["rows"][1 + list("abc").index(flagged[0])]["pvalue"] is None
 
 
 def test_results_are_pickled_without_the_estimator(model: PrivateLinearRegression) -> None:

@@ -93,7 +93,7 @@ def test_the_summary_names_levels_and_assumptions(model: PrivateLinearRegression
     assert "factors ['arm']" in str(model.plan_)
     assert list(model.levels_) == ["a", "b", "c"]
     assert model.levels_["c"]["count"] == pytest.approx(400, abs=6 * model.counts_noise_std_ + 60)
-    assert model.to_frame().shape[0] == 4
+    assert model.to_frame().shape[0] == 5
     assert "factors" in model.methods_text()
 
 

@@ -131,6 +131,17 @@ def test_the_stages_are_the_same_for_all_bounds(options, d, n):
         ]
 
 
+@pytest.mark.parametrize(
+    ("kind", "y_bounds"),
+    [(PrivateLogisticRegression, {}), (PrivateCountRegression, (0, 60)), (PrivateGammaRegression, (0, 60))],
+)
+def test_the_stages_of_other_regressions_are_the_same_for_all_bounds(kind, y_bounds):
+    given = {"y_bounds": y_bounds} if y_bounds else {}
+    plan = kind(x_bounds="private", **given, epsilon=2.0).plan(N, 2)
+    for bounds in ((-1.0, 1.0), (1e-30, 1e-29), (5.0, 1e30)):
+        assert kind(x_bounds=bounds, **given, epsilon=plan.located.target.epsilon).plan(N, 2).stages == plan.stages
+
+
 class _NoiseByBounds(PrivateLinearRegression):
     """Planted bug: noise that depends on the released bounds, so that the charge does not cover it."""
 

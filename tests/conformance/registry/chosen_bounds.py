@@ -7,7 +7,7 @@ docs/proofs/private-bounds.md says that their integers are the same for all.
 from __future__ import annotations
 
 import copy
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import cache
 from typing import Any
 
@@ -16,10 +16,18 @@ import numpy as np
 from dpstats.mechanisms.unknown_bounds import TAILS, WINDOWS, release_bounds
 from dpstats.mechanisms.windows import BINS, count_tails
 from dpstats.privacy import JointStage
-from dpstats.regression import PrivateLinearRegression, PrivateLogisticRegression
+from dpstats.regression import (
+    PrivateCountRegression,
+    PrivateGammaRegression,
+    PrivateLinearRegression,
+    PrivateLogisticRegression,
+)
+from dpstats.regression.log_linear import LogLinearRegression
 from dpstats.regression.plan import step_name
 from dpstats.release.session import Session
 from registry.entry import Dataset, Entry, PlantedBug, less_noise
+from registry.log_linear import HIGH, STEEP, TOO_STEEP, far_apart
+from registry.log_linear import worst_rows as worst_rows_of_counts
 from registry.regression import MIDDLING, attack, pulling, questions, split, table, with_row, worst_rows
 
 N, D = 800, 2
@@ -89,15 +97,17 @@ def range_of_the_rows(data: Dataset, rng: np.random.Generator, size: int) -> np.
 def pair_of(estimator: Any) -> tuple[Dataset, Dataset]:
     """Return neighbors whose differing row is as long as rows can be, on either side of all windows."""
     own = declared(estimator, estimator.plan(N, D))
-    data, _ = pulling(own, N, D)
-    if hasattr(estimator, "y_bounds"):
+    data, _ = (far_apart if isinstance(own, LogLinearRegression) else pulling)(own, N, D)
+    if isinstance(own, PrivateLinearRegression):
         data[1:, D] = np.linspace(-0.8, 0.8, N - 1)
     changed = data.copy()
     changed[0, :D] *= -1
     return data, changed
 
 
-def _entry(name: str, estimator: Any, power: float, **more: Any) -> Entry:
+def _entry(
+    name: str, estimator: Any, power: float, rows: Callable[..., Iterator[tuple[Any, Any]]] = worst_rows, **more: Any
+) -> Entry:
     pair = pair_of(estimator)
     far = pair[0], with_row(pair[0], *([90.0] * D), pair[0][0, D])
     plan = planned(estimator, pair[0])
@@ -105,9 +115,9 @@ def _entry(name: str, estimator: Any, power: float, **more: Any) -> Entry:
     asked = questions(own, N, D)[1]
 
     def integers(data: Dataset) -> list[Any]:
-        rows, found = own._read(table(own, data), plan), []
+        read, found = own._read(table(own, data), plan), []
         for stage, question in zip(plan.stages, asked, strict=True):
-            answer = rows.answer(question)
+            answer = read.answer(question)
             found.append(answer if isinstance(stage, JointStage) else answer[stage.name])
         return [tails(estimator, data), *found]
 
@@ -117,7 +127,7 @@ def _entry(name: str, estimator: Any, power: float, **more: Any) -> Entry:
                 ends = (first, second) if hasattr(estimator, "y_bounds") else (1.0, 0.0)
                 yield np.array([[first] * D + [ends[0]]]), np.array([[second] * D + [ends[1]]])
         for question in asked:
-            for one, other in worst_rows(question, plan.design, D):
+            for one, other in rows(question, plan.design, D):
                 yield one[None], other[None]
 
     tight = {**estimator.get_params(), **TIGHT}
@@ -150,3 +160,7 @@ def entries() -> Iterator[Entry]:
     logistic = PrivateLogisticRegression(x_bounds="private", **PRIVATE)
     middling = {"unattained": {step_name(t): 0.84 for t in range(1, 5)}, "unattained_reason": MIDDLING}
     yield _entry("logistic regression with chosen bounds", logistic, 0.1, **middling)
+    steep = {"unattained": TOO_STEEP, "unattained_reason": STEEP, "rows": worst_rows_of_counts}
+    given = {"x_bounds": "private", "y_bounds": (0.0, HIGH), **PRIVATE}
+    yield _entry("regression of counts with chosen bounds", PrivateCountRegression(**given), 0.1, **steep)
+    yield _entry("regression of amounts with chosen bounds", PrivateGammaRegression(**given), 0.1, **steep)

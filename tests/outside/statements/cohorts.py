@@ -88,7 +88,7 @@ def draw_cell(draw: Draw, question: str = "") -> Cell:
             of &= told["level"] == level
         ((value, std),) = told.loc[of, ["value", "noise_std"]].to_numpy(float)
         if np.isnan(value):
-            return None
+            return Answer(False, notes, shown=False)
         if asked in QUARTILES:
             off, std = (_ranks_off(rows, arms[place], columns["x0"], value, QUARTILES[asked]), _rank_error(model))
         else:

@@ -129,6 +129,19 @@ def test_good_cells_cost_few_replications_and_false_ones_are_found() -> None:
     assert {verdict.kind for verdict in false} == {"false"} and max(verdict.fits for verdict in false) < 400
 
 
+def test_numbers_that_noise_hides_are_not_wrong_and_alone_no_answers() -> None:
+    def select(shown: float) -> Cell:
+        """Return a cell whose answers are wrong at a rate of 0.04, and hidden if they are not below ``shown``."""
+
+        def answer(draw: Any) -> Answer:
+            value = draw.random()
+            return Answer(value < 0.04, [], shown=value < shown)
+
+        return replace(coin(0.0), answer=answer)
+
+    assert [judge(select(shown), draws(1), 60).kind for shown in (1.0, 0.4, 0.04)] == ["good", "good", "refused"]
+
+
 def test_a_note_names_the_reason_only_for_what_it_is_about() -> None:
     hidden = "Not identified at this n and epsilon: x1 and x2. Noise hides"
     assert names_reason("Noise only: at this n and epsilon, coverage may be below. ", coin(0.5))

@@ -149,11 +149,15 @@ class Answer:
         Notes of the fit, of the answer and of the plan.
     width : float
         Length of the interval, NaN if there is none or it has one end.
+    shown : bool
+        False for a number that noise hides, where this depends on the number: it is then not wrong. Among fits that
+        show a number just above the limit of what is shown, noise has raised most.
     """
 
     missed: bool
     notes: Sequence[str]
     width: float = math.nan
+    shown: bool = True
 
 
 @dataclass(frozen=True)
@@ -284,7 +288,7 @@ def judge(cell: Cell, draws: Callable[[int], Draw], seconds: float, allowed: flo
 
     ``allowed`` is the miss rate above which answers are false, by default that of the cell.
     """
-    found, spent, widths, noted = Verdict(), _stopwatch(), [], 0
+    found, spent, widths, noted, shown = Verdict(), _stopwatch(), [], 0, 0
     allowed = cell.allowed if allowed is None else allowed
     for replication in range(2 * MOST):
         try:
@@ -300,19 +304,20 @@ def judge(cell: Cell, draws: Callable[[int], Draw], seconds: float, allowed: flo
         except Exception as error:
             found.kind, found.words = "crash", f"{type(error).__name__}: {str(error)[:160]}"
             break
-        if replication == FEWEST and 10 * found.fits < FEWEST:
-            found.kind, found.words = "refused", "hardly ever an answer"
-            break
         elapsed = spent()
         late = elapsed > seconds and (found.fits >= FEWEST or elapsed > 3 * seconds)
         if answer is not None:
             found.fits += 1
             found.missed += answer.missed
+            shown += answer.shown
             widths.append(answer.width)
             notes = [*answer.notes, *(str(each.message) for each in warned if each.category is UserWarning)]
             reasons = {_shorten(note) for note in notes if names_reason(note, cell)}
             noted += bool(reasons)
             found.notes.update(reasons)
+        if replication + 1 == FEWEST and 10 * shown < FEWEST:
+            found.kind, found.words = "refused", "hardly ever an answer"
+            break
         if late or (replication + 1) % LOOKS == 0 or found.fits == MOST:
             convicted = evidence(found.missed, found.fits, allowed) >= 1 / FALSE_ALARM
             doubtful = found.missed > allowed * found.fits
