@@ -332,8 +332,7 @@ class _Stratum:
         weights = (information[:, ::-1] * speeds).sum(axis=1)[:, None] / total[:, None]
         by_events = np.where(used, weights * moved, 0.0)
         score = (by_events * (events - number * expected)).sum(axis=(1, 2))
-        # Sampling, with the noise of the weights to second order, and noise, at fixed weights: by events, and by numbers
-        # at risk.
+        # Sampling, with the noise of the weights to second order. Then noise at fixed weights.
         relative = np.minimum(((self._number_std / number) ** 2).sum(axis=1), _MOST_NOISE)
         variance = np.where(used, information.prod(axis=1) / total * (1 + relative), 0.0).sum(axis=1)
         per_number = -by_events * expected
