@@ -461,7 +461,7 @@ def limits(curves: Curves, critical: Floats) -> Pair:
     """Return limits at the end of each bin; beyond the usable range 0 and its last upper limit.
 
     The lower limit is 0, too, from a bin on whose hazard is reduced. Elsewhere it counts an event that was not seen:
-    Greenwood's variance says nothing of few rows at risk that had none.
+    Greenwood's variance leaves out rows at risk without events.
     """
     estimate, size, noise = np.clip(curves.survival, 0.0, 1.0), curves.effective_size, curves.noise_variance
     high = score_limits(estimate, size, noise, critical)[1]
