@@ -51,8 +51,10 @@ The slope for E' has an error of 0.1 to 0.4 at hazards of 0.3 to 0.5, and of up 
 peaks, log-normal times, bathtubs and cured shares.
 """
 LARGEST_SLOPE = 3.0  # of events that are all at one end of their bin
-CROWDED = 1.5
-"""Slope beyond which most events of a bin are near one end of it."""
+CROWDED, _SLIGHT = 1.5, 0.4
+"""Slope beyond which most events of a bin are near one end of it, and one with which they are not."""
+_FALSELY = 0.05
+"""Share of tables in which noise may name a bin of a slight slope."""
 _LARGEST_HAZARD = 0.95
 ANY_SHAPE = 1.0
 """Error of a slope without a release."""
@@ -129,8 +131,11 @@ class Shapes:
 
     @property
     def crowded(self) -> NDArray[np.bool_]:
-        """In which bins most events are near one end."""
-        return np.asarray(np.abs(self.slopes) > CROWDED)
+        """In which bins most events are near one end, and noise does not explain it."""
+        found = np.abs(self.slopes)
+        noise = PRIOR_STD * np.sqrt(self.known * (1 - self.known))
+        most = -ndtri(_FALSELY / (2 * found.shape[-1]))  # Bonferroni
+        return np.asarray((found > CROWDED) & (found > _SLIGHT + most * noise))
 
     @property
     def unknown_std(self) -> Floats:
@@ -341,6 +346,15 @@ class Curves:
         survival = np.clip(self.survival, 0.0, 1.0)
         return survival * (1 - survival) / self.effective_size
 
+    def unseen_variance(self, size: Floats) -> Floats:
+        """Return the variance of one event that was not seen among the rows at risk: shape (releases, bins).
+
+        One among few that remain lowers the survival by more than one among the rows of an estimate of this size.
+        """
+        before = np.hstack([np.ones((len(self.survival), 1)), self.survival[:, :-1]])
+        of_one = np.clip(before, 0.0, 1.0) / np.maximum(self.effective, 1.0)
+        return np.where(self.usable, np.maximum(of_one**2 - 1 / size**2, 0.0), 0.0)
+
     @cached_property
     def estimate(self) -> Floats:
         """Survival at the end of each bin, in [0, 1], never increasing; NaN beyond the usable range."""
@@ -446,10 +460,12 @@ def score_limits(estimate: Floats, size: Floats, noise_variance: Floats, critica
 def limits(curves: Curves, critical: Floats) -> Pair:
     """Return limits at the end of each bin; beyond the usable range 0 and its last upper limit.
 
-    The lower limit is 0, too, from a bin on whose hazard is reduced.
+    The lower limit is 0, too, from a bin on whose hazard is reduced. Elsewhere it counts an event that was not seen:
+    Greenwood's variance leaves out rows at risk without events.
     """
-    estimate = np.clip(curves.survival, 0.0, 1.0)
-    low, high = score_limits(estimate, curves.effective_size, curves.noise_variance, critical)
+    estimate, size, noise = np.clip(curves.survival, 0.0, 1.0), curves.effective_size, curves.noise_variance
+    high = score_limits(estimate, size, noise, critical)[1]
+    low = score_limits(estimate, size, noise + curves.unseen_variance(size), critical)[0]
     last = np.maximum(curves.n_usable - 1, 0)[:, None]
     carried = np.where(curves.n_usable[:, None] > 0, np.take_along_axis(high, last, axis=1), 1.0)
     return np.where(curves.usable & ~curves.cut, low, 0.0), np.where(curves.usable, high, carried)

@@ -267,8 +267,8 @@ LARGEST_LOG_RATIO = 3.0
 _GRID = np.linspace(-LARGEST_LOG_RATIO, LARGEST_LOG_RATIO, 121)
 _LEAST_AT_RISK = 0.5  # few rows have little weight in the score, so curves need more
 _MOST_NOISE = 0.5  # relative variance of the weights
-_MOST_GROUPED = 1.0  # cumulative hazard of a bin; few rows remain after a larger one
-_HALVINGS = 40
+_LEAST_HAZARD = 1e-9
+_HALVINGS, _STEPS = 40, 20
 
 
 @dataclass(frozen=True, eq=False)
@@ -287,8 +287,7 @@ class _Stratum:
     def usable(self) -> NDArray[np.bool_]:
         at_risk, effective = self.reference.at_risk[0], self.reference.effective[0]
         least = np.maximum(LEAST_IN_NOISE * self._number_std, _LEAST_AT_RISK)
-        # A bin whose rows all have the event has no hazard: half a row makes the choice certain without noise.
-        enough = (np.minimum(at_risk, effective) > least) & (effective > self.events + 0.5)
+        enough = np.minimum(at_risk, effective) > least
         return np.asarray(np.logical_and.accumulate(enough.all(axis=0)))
 
     @cached_property
@@ -322,22 +321,20 @@ class _Stratum:
         ratio = np.exp(log_ratio)[:, None]
         events = np.where(used, self.events, 0.0)
         number = self._numbers(log_ratio)
-        share = events / number
-        hazards = -np.log1p(-np.clip(share, -0.5, LARGEST_HAZARD))
-        share = np.clip(share, 0.0, LARGEST_HAZARD)
-        first, second = np.moveaxis(number * (1 - share / 2), 1, 0)
-        weights = np.where(used, first * second / (first + ratio * second), 0.0)
-        score = (weights * (hazards[:, 1] - ratio * hazards[:, 0])).sum(axis=1)
-        # Sampling at a common hazard, with the noise of the weights to second order.
-        common = np.maximum(events.sum(axis=0), 0.0) / (first + ratio * second)
-        relative = ((self._number_std / number) ** 2).sum(axis=1)
-        spread = ratio * common * _grouping_factor(ratio * common) / second
-        spread += ratio**2 * common * _grouping_factor(common) / first
-        variance = (weights**2 * (1 + np.minimum(relative, _MOST_NOISE)) * spread).sum(axis=1)
-        # Noise, at fixed weights: by events, and by numbers at risk.
-        signs = np.stack([-ratio * np.ones(m), np.ones((len(ratio), m))], axis=1)
-        by_events = signs * weights[:, None] / (number * (1 - share))
-        expected = -np.expm1(-np.stack([common, ratio * common], axis=1))
+        hazards = _common_hazards(number, np.maximum(events.sum(axis=0), 0.0), ratio)
+        expected, alive = -np.expm1(-hazards), number * np.exp(-hazards)
+        first, second = alive[:, 0], ratio * alive[:, 1]
+        # At given numbers of events of both groups, one more in the second group is partly expected.
+        moved = np.stack([-second, first], axis=1) / (first + second)[:, None]
+        speeds = hazards / expected
+        information = alive * hazards * speeds
+        total = information.sum(axis=1)
+        weights = (information[:, ::-1] * speeds).sum(axis=1)[:, None] / total[:, None]
+        by_events = np.where(used, weights * moved, 0.0)
+        score = (by_events * (events - number * expected)).sum(axis=(1, 2))
+        # Sampling, with the noise of the weights to second order. Then noise at fixed weights.
+        relative = np.minimum(((self._number_std / number) ** 2).sum(axis=1), _MOST_NOISE)
+        variance = np.where(used, information.prod(axis=1) / total * (1 + relative), 0.0).sum(axis=1)
         per_number = -by_events * expected
         gradients = per_number @ risk_sums(m, 1)
         gradients[:, :, :m] += by_events
@@ -357,10 +354,20 @@ class _Stratum:
         return np.asarray((per_slope**2 * of_slopes).sum(axis=1) + of_censored.sum(axis=(1, 2)))
 
 
-def _grouping_factor(increments: Floats) -> Floats:
-    """Return sinh(L)/L, the factor of L/M in the variance q/(E (1 - q)) = sinh(L)/M of a large hazard L of a bin."""
-    increments = np.clip(increments, 1e-6, _MOST_GROUPED)
-    return np.asarray(np.sinh(increments) / increments)
+def _common_hazards(number: Floats, events: Floats, ratio: Floats) -> Floats:
+    """Return hazards (ratios, groups, bins) of this ratio that together expect these events (bins,) of both groups.
+
+    Newton's steps from below never pass the root, as the expectation is concave.
+    """
+    ratios = np.stack([np.ones_like(ratio), ratio], axis=1)
+    everyone = number.sum(axis=1, keepdims=True)
+    events = np.minimum(events, everyone - _LEAST_AT_RISK)
+    found = np.full_like(everyone, _LEAST_HAZARD)
+    for _ in range(_STEPS):
+        alive = number * np.exp(-ratios * found)
+        found += (events - everyone + alive.sum(axis=1, keepdims=True)) / (ratios * alive).sum(axis=1, keepdims=True)
+        found = np.maximum(found, _LEAST_HAZARD)
+    return np.asarray(ratios * found)
 
 
 @dataclass(frozen=True, eq=False)

@@ -91,7 +91,7 @@ class Area:
     ----------
     estimate : array of shape (releases,)
     variance : array of shape (releases,)
-        Variance of the sampling error and the noise together.
+        Variance of the sampling error and the noise together, and of one event that was not seen.
     grid : array of shape (releases,)
         The area minus the area on every second edge. It is larger than the error of the grid if the survival falls
         like a power of time. For 1 - c t^k it is 2^(1 + k) - 1 times that error.
@@ -122,6 +122,8 @@ class Area:
             grid = estimate - (start + coarse[:, 1:] @ weights)
         later = np.cumsum((weights * heights)[:, ::-1], axis=1)[:, ::-1]
         sampling = np.maximum((curves.increments * later**2).sum(axis=1), 0.0)
+        of_event = later / (curves.effective * (1 - curves.hazards.sum(axis=1)))
+        sampling = sampling + _unseen_variance(of_event, curves)
         gradient = np.einsum("rb,rbc->rc", weights * heights, curves.gradients)
         noise = np.maximum(((gradient @ curves.noise) * gradient).sum(axis=1), 0.0)
         needed = int(np.searchsorted(edges, until, side="right" if discrete else "left"))
@@ -158,6 +160,7 @@ class Area:
         after = np.maximum(until - edges[1:], 0.0) + widths * (linear + np.abs(shapes.slopes) * shaped / 6)
         sampling = sampling + (remains * after) ** 2
         variance = np.maximum(np.where(usable, sampling, 0.0).sum(axis=1), 0.0)
+        variance = variance + _unseen_variance(of_hazard / effective, curves)
         # By hazards d/E': through d and E', which is at risk in all earlier bins.
         per_at_risk = np.where(usable, -of_hazard * hazard / effective, 0.0)
         gradient = per_at_risk @ risk_sums(curves.n_bins, curves.n_causes)
@@ -171,6 +174,11 @@ class Area:
         inside = (part > 0) & (part < 1)
         grid = (height * shaped * x * inside).sum(axis=1)
         return cls(pieces.sum(axis=1), variance + noise, grid, gradient, reached)
+
+
+def _unseen_variance(of_event: Floats, curves: Curves) -> Floats:
+    """Return the variance of one event that was not seen, in the bin where it changes an area most: (releases,)."""
+    return np.asarray(np.where(curves.usable, of_event**2, 0.0).max(axis=1))
 
 
 def area_weights(edges: Floats, until: float, *, discrete: bool) -> tuple[float, Floats]:
@@ -556,7 +564,10 @@ class SurvivalTable:
             within * (1 - within) / np.maximum(sampling, 1e-300), np.minimum(least, curves.at_risk[0, 0]), None
         )
         size = np.minimum(size, max(float(curves.at_risk[0, 0]), 1.0))
-        low, high = score_limits(estimate, size, noise, np.array(normal_critical(level)))
+        critical = np.array(normal_critical(level))
+        low = score_limits(estimate, size, noise, critical)[0]
+        # As for the survival, an event that was not seen is counted: one of this cause.
+        high = score_limits(estimate, size, noise + curves.unseen_variance(size)[0], critical)[1]
         carried = float(low[usable][-1]) if usable.any() else 0.0
         return (
             np.append(0.0, np.where(usable, estimate, np.nan)),

@@ -122,3 +122,19 @@ def test_few_bins_of_large_hazards_with_censoring_inside_them() -> None:
     found = model.fit(np.minimum(times, left), times <= left, arm).hazard_ratio(1, 0, log=True)
     # At the hazard of both arms together it is off by 0.045. The standard error is 0.007.
     assert found.estimate == pytest.approx(np.log(ratio), abs=0.035)
+
+
+def test_hazards_of_a_bin_may_be_large() -> None:
+    # Of the second group 98% have the event in the first of two bins, and of the first one 80%.
+    inside, widths = 0, []
+    for seed in range(60):
+        rng = np.random.default_rng(seed)
+        arm = rng.integers(2, size=2000)
+        times = np.ceil(rng.exponential(size=2000) / np.where(arm == 1, 4.0, 1.6))
+        left = rng.integers(1, 6, size=2000)
+        model = PrivateSurvival(edges=[1, 2], discrete=True, groups=[0, 1], epsilon=3.0, random_state=seed)
+        found = model.fit(np.minimum(times, left), times <= left, arm).hazard_ratio(1, 0)
+        inside += found.low <= 2.5 <= found.high
+        widths.append(np.log(found.high / found.low))
+    # P(51 or fewer of 60) is below 2e-3 at 0.95.
+    assert inside > 51 and np.median(widths) < 0.6

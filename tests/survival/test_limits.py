@@ -54,6 +54,32 @@ def test_without_noise_or_censoring_limits_are_wilsons() -> None:
     assert np.allclose(np.column_stack([low[0], high[0]]), expected, atol=2e-4)
 
 
+def test_the_lower_limit_counts_an_event_that_few_rows_at_risk_had_not() -> None:
+    # 95 of 100 rows leave in the first bin, and the other five have no event before the horizon.
+    cells = np.zeros((1, 2 * M + 1))
+    cells[0, M], cells[0, -1] = 94, 6
+    curves = Curves(cells, M, 1, np.zeros((2 * M + 1,) * 2))
+    low, high = limits(curves, np.array(1.96))
+    assert (high == 1).all()
+    # Clopper and Pearson's limit for 0 of 6 is 0.54; Greenwood's variance is 0.
+    assert (low < 0.7).all() and (low > 0.5).all()
+
+
+def test_late_edges_with_few_at_risk_are_covered_without_noise() -> None:
+    rng = np.random.default_rng(0)
+    missed, found = 0, 0
+    for _ in range(400):
+        times, left = rng.geometric(0.06, 60), rng.geometric(0.3, 60)
+        cells = cells_of(np.minimum(times, left).astype(float), (times <= left).astype(np.int64))
+        curves = Curves(cells, M, 1, np.zeros((2 * M + 1,) * 2))
+        last = int(curves.n_usable[0])
+        low, high = limits(curves, np.array(1.96))
+        missed += not low[0, last - 1] <= 0.94**last <= high[0, last - 1]
+        found += last < M
+    # Greenwood's variance alone misses in more than 40 of 400. A level of 0.05 exceeds 34 in one of 500 runs.
+    assert missed <= 34 and found > 200
+
+
 def test_beyond_the_usable_range_limits_are_zero_and_carried() -> None:
     curves = curves_of(150, 12.0)
     last = int(curves.n_usable[0])

@@ -96,3 +96,17 @@ def test_exposures_are_those_of_the_fixed_point_and_no_shape_is_certain() -> Non
     assert shapes.unknown_std >= MISFIT * np.abs(shapes.slopes)
     # Where a hazard is larger, more of the events that a censored row missed were late ones.
     assert lost_exposure(shapes.slopes, 2 * hazard, shapes.apart) > shapes.lost
+
+
+def test_noise_names_few_bins_as_crowded() -> None:
+    # 400 tables of 30 bins, 150 events in each, of which the positions have noise.
+    rng, events = np.random.default_rng(0), np.full((400, 30), 150.0)
+    at_risk = np.full_like(events, 5000.0)
+
+    def named(slope: float, std: float) -> np.ndarray:
+        positions = np.zeros((400, 2, 30))
+        positions[:, 0] = slope * 150 / 6 + np.hypot(std, np.sqrt(150 / 12)) * rng.normal(size=events.shape)
+        return Shapes.fit(events, at_risk, positions, std).crowded
+
+    assert named(0.0, 20.0).any(axis=1).mean() < 0.08
+    assert named(2.5, 2.0).mean() > 0.95

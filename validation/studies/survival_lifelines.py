@@ -152,9 +152,9 @@ def as_markdown(command: str) -> str:
         "(Efron's ties), and its width is that of the 95% interval over lifelines'.",
         "",
         "Data with a unit have one bin a unit and `discrete=True`. Their curves are Kaplan and Meier's, but for the "
-        "noise. The others have fewer bins than times. A bin in which all rows of a group have the event has no finite "
-        "hazard, and ratios end before it. Cox's model counts such ties. With the largest ratio, that of waltons, "
-        "they make the largest difference.",
+        "noise. The others have fewer bins than times. Events of one bin are ties. Cox's model divides them by "
+        "Efron's rule, and the ratio here is that of grouped times: with few rows, large ratios and many ties they "
+        "differ most.",
         "",
         "Largest differences: " + ", ".join(f"{key} {value:.3f}" for key, value in worst.items()) + ".",
         "",

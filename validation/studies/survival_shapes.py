@@ -60,6 +60,17 @@ HALVED: dict[str, Curve] = {
 }
 """Hazards that fall fast inside the first of four bins or have a peak there, and half of the rows leave."""
 OF_STEEP = ((1000, 1.0), (5000, 1.0), (20_000, 0.5), (20_000, 3.0))
+FEW: dict[str, Curve] = {
+    "3 events a horizon": lambda x: 3 * x,
+    "half an event a horizon": lambda x: 0.5 * x,
+    "bathtub": bathtub,
+    "late": CURVES["late"],
+}
+LEAVING: dict[str, Curve] = {
+    "heavy": lambda x: np.exp(-4 * x),
+    "uniform to the horizon": lambda x: np.clip(1 - x / 1.02, 0, 1),
+}
+OF_FEW = ((50, 12), (200, 4), (200, 12), (1000, 12))
 SIZES = ((1000, 1.0), (5000, 1.0), (20_000, 1.0))
 BINS = (4, 12, 30)
 MEASURES = ("first edge", "edges", "worst edge", "band", "restricted mean", "median")
@@ -119,6 +130,38 @@ def median_limits(curves: PlacedCurves, low: Floats, high: Floats, edges: Floats
         ends.append(shaped_time_limits(one, low[i], high[i], edges, 0.5, LEVEL))
     first, last = np.array(ends).T
     return first, last
+
+
+def few_row(cell: Cell, datasets: int, seed: int) -> str:
+    """Return coverages at the last usable edge and of the mean up to it, and of lifelines' limits at this edge."""
+    drawn, m = Datasets(cell, datasets, seed), cell.bins
+    edges, rows = np.linspace(0, 1, m + 1), np.arange(datasets)
+    plan = PrivateSurvival(horizon=1.0, bins=m, epsilon=cell.epsilon).plan(cell.n)
+    cells, positions = drawn.released(plan)
+    curves = plan.curves(cells[:, 0], None if positions is None else positions[:, 0])
+    low, high = limits(curves, np.array(NORMAL))
+    last = np.maximum(curves.n_usable - 1, 0)
+    truth = np.exp(-cell.hazard(edges[1:]))[last]
+    held = [(low[rows, last] <= truth + 1e-6) & (truth <= high[rows, last] + 1e-6)]
+    # Limits of lifelines are those of log(-log S), on the rows. Without an event they are 1.
+    events, left = (each.reshape(datasets, -1) for each in (drawn.fine, drawn.left))
+    at_risk = np.maximum((events + left)[:, ::-1].cumsum(axis=1)[:, ::-1] + drawn.beyond, 1.0)
+    place = (last + 1) * drawn.fine.shape[-1] - 1
+    alive = np.cumprod(1 - events / at_risk, axis=1)[rows, place]
+    error = np.sqrt(np.cumsum(events / (at_risk * np.maximum(at_risk - events, 1.0)), axis=1)[rows, place])
+    with np.errstate(all="ignore"):
+        power = np.exp(NORMAL * error / np.abs(np.log(alive)))
+    held.append(np.where(error > 0, (alive**power <= truth) & (truth <= alive ** (1 / power)), truth > 1 - 1e-6))
+    inside = []
+    for k in range(datasets):
+        until = float(edges[last[k] + 1])
+        one = replace(curves, cells=curves.cells[k : k + 1], positions=curves.positions[k : k + 1])
+        area = Area.compute(one, edges, until, discrete=False)
+        grid = np.linspace(0, until, 2001)
+        mean = np.trapezoid(np.exp(-cell.hazard(grid)), dx=grid[1])
+        inside.append(abs(float(area.estimate[0]) - mean) <= NORMAL * float(np.sqrt(area.variance[0])))
+    rates = " | ".join(f"{np.mean(each):.3f}" for each in (held[0], held[1], inside))
+    return f"{np.median(curves.at_risk[rows, last]):.0f} | {rates}"
 
 
 def tests_of(cell: Cell, datasets: int, seed: int) -> dict[str, float]:
@@ -322,6 +365,21 @@ def as_markdown(curves: int, tests: int, ratios: int, seed: int, command: str) -
                 found = curves_of(Cell(shape, n, epsilon, 4, (1.0,), hazard, [staying]), curves, seed)
                 inner = " | ".join(f"{found[name]:.3f}" for name in ("first edge", "edges", "band", "restricted mean"))
                 lines.append(f"| {n:,} | {epsilon:g} | {shape} | {kind} | {inner} | {found['warned']:.2f} |")
+    lines += [
+        "",
+        "## Few rows at risk, and hardly any noise",
+        "",
+        f"ε = 1,000,000, {AGAIN * curves} datasets. Coverage of 95% intervals at the last usable edge, beside the "
+        "limits of log(−log S) at this edge on the rows, as in lifelines; and of the restricted mean up to this edge.",
+        "",
+        "| n | bins | curve | rows leave | at risk, median | survival | lifelines | restricted mean |",
+        "|---" * 8 + "|",
+    ]
+    for n, bins in OF_FEW:
+        for shape, hazard in FEW.items():
+            for kind, staying in LEAVING.items():
+                row = few_row(Cell(shape, n, 1e6, bins, (1.0,), hazard, [staying]), AGAIN * curves, seed)
+                lines.append(f"| {n:,} | {bins} | {shape} | {kind} | {row} |")
     lines += [
         "",
         "## Log-rank tests of two equal arms, ε = 1",
