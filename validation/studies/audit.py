@@ -26,7 +26,7 @@ import dpstats
 from dpstats.auditing import audit
 
 ROOT = Path(__file__).resolve().parents[2]
-sys.path.insert(0, str(ROOT / "tests" / "conformance"))
+sys.path[:0] = [str(ROOT / "tests" / "conformance"), str(ROOT)]
 from registry import ENTRIES  # noqa: E402
 from registry.entry import PlantedBug  # noqa: E402
 
