@@ -402,9 +402,10 @@ def add_rows(
         block[:] = 0.0
         for start in range(begin, end, _LINE):
             some = min(_LINE, end - start)
-            for i in range(some):
-                for j in range(d):
-                    lines[j, i] = rows[start + i, j]
+            piece = rows[start : start + some]
+            for j in range(d):
+                for i in range(some):
+                    lines[j, i] = piece[i, j]
             lines[:, some:] = 0.0
             if maps:
                 reach[:] = 1.0
