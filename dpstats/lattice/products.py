@@ -478,10 +478,11 @@ def add_rows(
                             to_c[i] += cs * e + ct * f + cx * g + cy * h
                             to_d[i] += ds * e + dt * f + dx * g + dy * h
                 if len(stretch):
+                    values = stretch[start : start + some]
                     for k in range(q):
                         line = out[k]
                         for i in range(some):
-                            line[i] *= stretch[start + i]
+                            line[i] *= values[i]
                 norm[:] = excess[:] = total[:] = 0.0
                 for k in range(q):
                     line = out[k]
@@ -499,8 +500,9 @@ def add_rows(
                     far = norm[i] * size + grow * reach[i] > least * size
                     slack[i] = reach[i] * factor[i] * (grow if far else 1.0)
                 if len(roots):
+                    values = roots[start : start + some]
                     for i in range(some):
-                        factor[i] *= roots[start + i]
+                        factor[i] *= values[i]
                 for k in range(q):
                     line = out[k]
                     for i in range(_LINE):
@@ -510,8 +512,9 @@ def add_rows(
                         excess[i] = max(excess[i], abs(exact - step))
                         total[i] += step * step
                 if len(parts):
+                    values = parts[start : start + some]
                     for i in range(some):
-                        exact = parts[start + i] * (factor[i] * least / unit)
+                        exact = values[i] * (factor[i] * least / unit)
                         v[i] = np.rint(exact)
                         excess[i] = max(excess[i], abs(exact - v[i]))
                 for i in range(_LINE):
@@ -533,11 +536,13 @@ def add_rows(
                             v[i] = total[i] = norm[i] = 0.0
                 out[q:] = 0.0
                 for k in range(q, p):
+                    line, constant = out[k], constants[k - q]
                     for i in range(_LINE):
-                        out[k, i] = constants[k - q] * keep[i]
+                        line[i] = constant * keep[i]
                 if len(signs):
+                    line, values = out[q + 1], signs[start : start + some]
                     for i in range(some):
-                        out[q + 1, i] *= signs[start + i]
+                        line[i] *= values[i]
                 if gradient:
                     for k in range(q):
                         line, sum_ = out[k], 0.0

@@ -359,6 +359,8 @@ class Block:
         if not self._in_panels:
             squares = self.squared_norms(at) if stretch is None else squared_norms(_stretch(self.whiten(at), stretch))
             return self.count(squares, bins)
+        if at.whitening is None:
+            return self.count(self._square(at), bins)
         squares, p = np.empty(len(self.y)), len(at.table)
         to = BallMap(at.table, np.zeros(p), 1.0, 1.0, 1)
         sum_mapped(self.store, to, Wanted(stretch=self._drop_stretched(stretch), squares=squares), len(squares))
@@ -367,8 +369,7 @@ class Block:
 
     def rows(self, shift: Floats, intercept: bool) -> Floats:
         """Return integer rows minus a shift, in steps, after a constant column if there is an intercept."""
-        rows = self.z
-        rows = self._drop_far(apply_columns(np.subtract, rows, shift, rows))
+        rows = self._drop_far(self.passes.subtract(self.points, shift))
         if not intercept:
             return rows
         return np.concatenate([self._drop_far(np.full((len(rows), 1), 2.0**X_BITS)), rows], axis=1)
@@ -399,7 +400,12 @@ class Block:
 
     def squared_norms(self, at: Coordinates) -> Floats:
         """Return the squared norms of rows in given coordinates."""
-        return self.remember("norms", at.key, lambda: squared_norms(self.whiten(at)))
+        return self.remember("norms", at.key, lambda: self._square(at))
+
+    def _square(self, at: Coordinates) -> Floats:
+        if at.whitening is None and not at.intercept:
+            return self._drop_far(self.passes.square(self.store, at.shift, len(self.y)))
+        return squared_norms(self.whiten(at))
 
     def bound(self, ball: Ball, stretch: Floats | None = None) -> tuple[Floats, Floats]:
         """Return integer rows in a ball, and their factors; ``stretch`` has a factor of each row before the ball.

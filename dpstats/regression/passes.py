@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpstats.data.values import as_int64
-from dpstats.lattice.rounding import FEWEST, compile_loops
+from dpstats.lattice.rounding import FEWEST, compile_loops, squared_norms
 
 # Bin edges for numbers that are not negative
 
@@ -68,6 +68,7 @@ class Bins:
 
 Integers = NDArray[np.int64]
 Narrow = NDArray[np.float32]
+_TOGETHER = 256  # values that a loop evaluates together
 _RUN = 1 << 10  # entries that one operation of numpy handles with a vector repeated for several rows
 _EXPONENT = 1022
 """The exponent of a float is the number in its bits minus this, as `numpy.frexp` has it."""
@@ -100,6 +101,15 @@ class Passes:
     def combine(self, points: Narrow, factors: Floats, n: int) -> Floats:
         """Return the products of n points with a vector, which are exact."""
         return np.asarray(points.astype(np.float64) @ factors)
+
+    def subtract(self, points: Narrow, shift: Floats) -> Floats:
+        """Return points minus a shift, without the last column."""
+        rows = points[:, :-1].astype(np.float64)
+        return apply_columns(np.subtract, rows, shift, rows)
+
+    def square(self, points: Narrow, shift: Floats, n: int) -> Floats:
+        """Return the squared norms of n points minus a shift, without the last column."""
+        return squared_norms(self.subtract(points, shift))
 
     def residuals(self, y: Floats, fitted: Floats, width: float) -> Floats:
         """Return (y - fitted) / width, clipped to [-1, 1]."""
@@ -192,6 +202,11 @@ class CompiledPasses(Passes):
             return super().combine(points, factors, n)
         return self._fill("multiply_rows", (len(points), points.shape[2]), points, factors).ravel()[:n]
 
+    def square(self, points: Narrow, shift: Floats, n: int) -> Floats:
+        if points.ndim == 2:
+            return super().square(points, shift, n)
+        return self._fill("square_rows", (len(points), points.shape[2]), points, shift).ravel()[:n]
+
     def residuals(self, y: Floats, fitted: Floats, width: float) -> Floats:
         return self._fill("clip_residuals", len(y), y, fitted, width)
 
@@ -278,12 +293,25 @@ def add_points(X: Any, center: Any, scale: Any, near: float, panels: Any) -> int
 
 def add_clipped(panels: Any, most: Any, sums: Any) -> None:
     """Add up clipped points."""
-    for panel in panels:
+    for k in range(len(panels)):
+        panel = panels[k]
         for j in range(sums.size):
             line, total = panel[j], 0.0
             for i in range(line.size):
                 total += min(max(line[i], -most), most)
             sums[j] += total
+
+
+def square_rows(panels: Any, shift: Any, squares: Any) -> None:
+    """Write squared norms of points minus a shift."""
+    for k in range(len(panels)):
+        panel, to = panels[k], squares[k]
+        to[:] = 0.0
+        for j in range(shift.size):
+            line, middle = panel[j], shift[j]
+            for i in range(to.size):
+                step = line[i] - middle
+                to[i] += step * step
 
 
 def multiply_rows(panels: Any, factors: Any, products: Any) -> None:
@@ -320,15 +348,20 @@ def logistic_parts(y: Any, p: Any, parts: Any, roots: Any) -> None:
 def interpolate_curves(values: Any, low: float, spacing: float, curves: Any, found: Any) -> None:
     """Write curves at some values."""
     points, size = curves.shape
-    last = points - 1
-    for i in range(values.size):
-        place = min(max((values[i] - low) / spacing, 0.0), float(last))
-        # NaN is at no place.
-        left = min(int(place), last - 1) if place >= 0.0 else 0
-        part = place - left
-        rest = 1 - part
+    last, near = points - 1, curves.T.copy()
+    left, part = np.empty(_TOGETHER, np.int64), np.empty(_TOGETHER)
+    for start in range(0, values.size, _TOGETHER):
+        # A few values for all curves: lines of the result that are far from each other share places in the cache.
+        some = values[start : start + _TOGETHER]
+        for i in range(some.size):
+            place = min(max((some[i] - low) / spacing, 0.0), float(last))
+            # NaN is at no place.
+            left[i] = min(int(place), last - 1) if place >= 0.0 else 0
+            part[i] = place - left[i]
         for k in range(size):
-            found[k, i] = curves[left, k] * rest + curves[left + 1, k] * part
+            curve, line = near[k], found[k, start : start + _TOGETHER]
+            for i in range(some.size):
+                line[i] = curve[left[i]] * (1 - part[i]) + curve[left[i] + 1] * part[i]
 
 
 def pull_residuals(y: Any, half: float, curves: Any, most: float, parts: Any) -> None:
@@ -388,5 +421,5 @@ _LOOPS: tuple[Callable[..., Any], ...] = (
     sum_two_sides,
     count_bins,
 )
-_EXACT: tuple[Callable[..., Any], ...] = add_clipped, multiply_rows
+_EXACT: tuple[Callable[..., Any], ...] = add_clipped, multiply_rows, square_rows
 UNCOMPILED = SimpleNamespace(**{loop.__name__: loop for loop in _LOOPS + _EXACT})
