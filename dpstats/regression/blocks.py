@@ -415,6 +415,9 @@ class Block:
         quarter of a step becomes zero. Rounding moves a row by at most sqrt(p)/2, and errors of floats by less than
         1/2.
         """
+        last = self._recall("ball", ball.key) if stretch is None else None
+        if last is not None:
+            return last[0].astype(np.float64), last[1]
         rows = self.whiten(ball.at)
         if stretch is None:
             squares = self.remember("norms", ball.at.key, lambda: squared_norms(rows))
@@ -424,7 +427,10 @@ class Block:
         longest = np.maximum(norms, ball.radius) / self.root
         factors = most / longest
         _scale(rows, factors)[~(norms * factors <= most + 0.25)] = 0.0
-        return rows, ball.radius / longest
+        found = rows, ball.radius / longest
+        if stretch is None and self.kept is not None:
+            self._keep("ball", ball.key, (rows.astype(np.float32), found[1]))  # exact: at most 2^20 steps
+        return found
 
     def step(
         self,
@@ -637,8 +643,8 @@ class DesignRows:
             If an entry is missing, and rows with missing entries are not dropped.
         """
         n, d = self.rows.shape
-        # The bytes of a kept row: its points, and eight numbers
-        if not self.rows.local or n * (4 * (d + 1) + 8 * 8) > MOST_KEPT:
+        # The bytes of a kept row: its points, itself in a ball, and eight numbers
+        if not self.rows.local or n * (8 * (d + 1) + 8 * 8) > MOST_KEPT:
             return self
         blocks: list[Block] = []
 

@@ -106,7 +106,7 @@ def test_a_row_outside_its_length_becomes_zero() -> None:
     block.remember("norms", at.key, lambda: np.array([1.0, 8.9, 0.25]))  # the second is too small
     found, _ = block.bound(Ball(at, 1.0, 20))
     assert np.flatnonzero(found.any(axis=1)).tolist() == [0, 1, 2]
-    block.weight = np.array([1.0, 1.002, 1.0])
+    block.kept, block.weight = {}, np.array([1.0, 1.002, 1.0])
     block.remember("norms", at.key, lambda: np.array([1.0, 9.0, 0.25]))
     found, _ = block.bound(Ball(at, 1.0, 20))
     assert np.flatnonzero(found.any(axis=1)).tolist() == [0, 2]
