@@ -161,14 +161,12 @@ def is_installed(name: Any) -> bool:
 
 
 @contextlib.contextmanager
-def hide_modules(*, follows: bool = False) -> Iterator[None]:
+def hide_modules() -> Iterator[None]:
     """Give a new module to code that imports a module of the user by a name made at run time.
 
-    It does not find the module that all blocks share. The import statements of copies find copies. With ``follows``, no
-    code of the user ran since the last call. If that left all modules as they were, they are not compared again.
+    It does not find the module that all blocks share. The import statements of copies find copies.
     """
-    same = follows and bool(_UNCHANGED) and len(sys.modules) == len(_LAST[0])
-    before, hidden = _LAST if same else _find_hidden()
+    before, hidden = _find_hidden()
     try:
         for name in hidden:
             del sys.modules[name]
@@ -184,8 +182,7 @@ def hide_modules(*, follows: bool = False) -> Iterator[None]:
 
 def _restore_modules(before: dict[str, Any], hidden: dict[str, Any]) -> None:
     sys.modules.update(hidden)
-    _UNCHANGED[:] = [True] if sys.modules == before else []
-    if not _UNCHANGED:
+    if sys.modules != before:
         for name, module in list(sys.modules.items()):
             if name in before:
                 sys.modules[name] = before[name]
@@ -195,8 +192,6 @@ def _restore_modules(before: dict[str, Any], hidden: dict[str, Any]) -> None:
 
 _LAST: list[dict[str, Any]] = [{}, {}]
 """The modules that existed before the last block, and the hidden ones among them."""
-_UNCHANGED: list[bool] = []
-"""Not empty if the last block left these modules as they were."""
 
 
 def _find_hidden() -> list[dict[str, Any]]:

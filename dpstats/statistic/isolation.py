@@ -158,22 +158,19 @@ def evaluate_blocks(
     """Return `value_of` for every block. Every block seeds the global generators, so they are restored at the end."""
     python, of_numpy = random.getstate(), np.random.get_state()  # noqa: NPY002
     try:
-        given = frozen, correction, n_outputs, link, time_limit
-        return [_evaluate(block, *given, follows=i > 0) for i, block in enumerate(blocks)]
+        return [_evaluate(frozen, block, correction, n_outputs, link, time_limit) for block in blocks]
     finally:
         random.setstate(python)
         np.random.set_state(of_numpy)  # noqa: NPY002
 
 
 def _evaluate(
-    block: BlockRows,
     frozen: Frozen,
+    block: BlockRows,
     correction: str | None,
     n_outputs: int,
     link: Link | None,
     time_limit: float | None,
-    *,
-    follows: bool,
 ) -> NDArray[np.float64]:
     def compute() -> NDArray[np.float64]:
         seed_all()
@@ -185,7 +182,7 @@ def _evaluate(
         return total
 
     # A stop must not interrupt the undoing after the block.
-    with silent(), hide_modules(follows=follows), _Stops(time_limit) as stops:
+    with silent(), hide_modules(), _Stops(time_limit) as stops:
         total = stops.run(compute)
     if stops.interrupted:
         # The handler of the caller comes first.
