@@ -215,13 +215,9 @@ class BallMap:
     limit: float = math.inf
     exact: bool = True
 
-    def fits(self, columns: int) -> bool:
-        """Return whether the loop is quicker than numpy for rows with this many columns."""
-        return 0 < columns <= _COLUMNS and len(self.matrix) < _COLUMNS
-
     def serves(self, rows: NDArray[Any]) -> bool:
         """Return whether the loop is available for rows, and quicker than numpy."""
-        return self.fits(rows.shape[1]) and is_compiled(rows)
+        return fits(rows.shape[1]) and is_compiled(rows)
 
     @cached_property
     def errors(self) -> tuple[float, float, float]:
@@ -260,6 +256,8 @@ class Wanted:
         Factors of w, and of the scaled row and its part.
     powers : bool
         The sums of squares of k^2 / 2^bits and of |k|^2 / 2^bits, rounded; and the number of rows with |w| > least.
+    squares : array of shape (n,)
+        Room for |w|^2, up to errors of floats. No sums then.
     """
 
     constants: Floats | None = None
@@ -273,6 +271,17 @@ class Wanted:
     stretch: Floats | None = None
     roots: Floats | None = None
     powers: bool = False
+    squares: Floats | None = None
+
+
+def fits(columns: int) -> bool:
+    """Return whether the loop is quicker than numpy for rows with this many columns, mapped to no more entries."""
+    return 0 < columns < _COLUMNS
+
+
+def norm_error(p: int) -> float:
+    """Return a bound of the relative difference of two squared norms of p exact numbers, each times a factor."""
+    return 4 * (p + 4) * _UNIT
 
 
 class Found(NamedTuple):
@@ -288,10 +297,34 @@ class Found(NamedTuple):
     left: Integers
 
 
-def sum_mapped(rows: NDArray[Any], to: BallMap, wanted: Wanted) -> Found:
-    """Return sums over the mapped rows of a table."""
+def make_panels(n: int, d: int) -> NDArray[np.float32]:
+    """Return zeros for n rows of d entries in panels: a panel has its rows column by column."""
+    return np.zeros((-(-n // _LINE), d, _LINE), dtype=np.float32)
+
+
+def cut_panels(panels: NDArray[np.float32], where: slice) -> NDArray[np.float32]:
+    """Return the panels of some rows, from the first row of a panel on."""
+    return panels[where.start // _LINE : -(-where.stop // _LINE)]
+
+
+def to_panels(rows: NDArray[Any]) -> NDArray[np.float32]:
+    """Return rows in panels."""
+    panels = make_panels(*rows.shape)
+    whole = np.zeros((len(panels) * _LINE, rows.shape[1]), dtype=np.float32)
+    whole[: len(rows)] = rows
+    panels[:] = np.swapaxes(whole.reshape(len(panels), _LINE, -1), 1, 2)
+    return panels
+
+
+def from_panels(panels: NDArray[np.float32], n: int) -> NDArray[np.float32]:
+    """Return the first n rows of panels as a table."""
+    return np.swapaxes(panels, 1, 2).reshape(-1, panels.shape[1])[:n]
+
+
+def sum_mapped(rows: NDArray[Any], to: BallMap, wanted: Wanted, n: int | None = None) -> Found:
+    """Return sums over the mapped rows of a table, or of panels with n rows."""
     rows = np.ascontiguousarray(rows)
-    n, d = rows.shape
+    n, d = len(rows) if n is None else n, rows.shape[1]
     maps, constants = to.matrix.size > 0, _replace_none(wanted.constants)
     q = len(to.matrix) if maps else d
     p = q + constants.size
@@ -303,6 +336,7 @@ def sum_mapped(rows: NDArray[Any], to: BallMap, wanted: Wanted) -> Found:
     left = np.empty(n if maps else 0, dtype=np.int64)
     count = _loop()(
         rows,
+        n,
         ROWS,
         maps,
         p,
@@ -320,6 +354,7 @@ def sum_mapped(rows: NDArray[Any], to: BallMap, wanted: Wanted) -> Found:
         wanted.gradient,
         wanted.powers,
         wanted.bits,
+        _replace_none(wanted.squares),
         _make_lines(max(width, tall) + tall + 9),
         found,
         left,
@@ -363,6 +398,7 @@ def _loop() -> Any:
 
 def add_rows(
     rows: Any,
+    n: int,
     most: int,
     maps: bool,
     p: int,
@@ -380,6 +416,7 @@ def add_rows(
     gradient: bool,
     powers: bool,
     bits: int,
+    squares: Any,
     room: Any,
     found: Any,
     left: Any,
@@ -388,7 +425,7 @@ def add_rows(
 
     The numbers of lines are multiples of four. Tests run this loop uncompiled.
     """
-    n, d = rows.shape
+    d = rows.shape[1]
     tall, width, q = found.shape[1], table.shape[1] - 1, p - len(constants)
     lines, out, own, block = room[: -tall - 9], room[-tall - 9 : -9], room[-9:], np.zeros((4, tall, tall))
     limit, size, least, square = numbers[0], numbers[1], numbers[2], numbers[3]
@@ -402,9 +439,17 @@ def add_rows(
         block[:] = 0.0
         for start in range(begin, end, _LINE):
             some = min(_LINE, end - start)
-            for i in range(some):
+            if rows.ndim == 3:
+                panel = rows[start // _LINE]
                 for j in range(d):
-                    lines[j, i] = rows[start + i, j]
+                    line, source = lines[j], panel[j]
+                    for i in range(_LINE):
+                        line[i] = source[i]
+            else:
+                piece = rows[start : start + some]
+                for j in range(d):
+                    for i in range(some):
+                        lines[j, i] = piece[i, j]
             lines[:, some:] = 0.0
             if maps:
                 reach[:] = 1.0
@@ -433,15 +478,19 @@ def add_rows(
                             to_c[i] += cs * e + ct * f + cx * g + cy * h
                             to_d[i] += ds * e + dt * f + dx * g + dy * h
                 if len(stretch):
+                    values = stretch[start : start + some]
                     for k in range(q):
                         line = out[k]
                         for i in range(some):
-                            line[i] *= stretch[start + i]
+                            line[i] *= values[i]
                 norm[:] = excess[:] = total[:] = 0.0
                 for k in range(q):
                     line = out[k]
                     for i in range(_LINE):
                         norm[i] += line[i] * line[i]
+                if len(squares):
+                    squares[start : start + some] = norm[:some]
+                    continue
                 for i in range(_LINE):
                     norm[i] = np.sqrt(norm[i])
                     longest[i] = max(norm[i], least)
@@ -451,8 +500,9 @@ def add_rows(
                     far = norm[i] * size + grow * reach[i] > least * size
                     slack[i] = reach[i] * factor[i] * (grow if far else 1.0)
                 if len(roots):
+                    values = roots[start : start + some]
                     for i in range(some):
-                        factor[i] *= roots[start + i]
+                        factor[i] *= values[i]
                 for k in range(q):
                     line = out[k]
                     for i in range(_LINE):
@@ -462,8 +512,9 @@ def add_rows(
                         excess[i] = max(excess[i], abs(exact - step))
                         total[i] += step * step
                 if len(parts):
+                    values = parts[start : start + some]
                     for i in range(some):
-                        exact = parts[start + i] * (factor[i] * least / unit)
+                        exact = values[i] * (factor[i] * least / unit)
                         v[i] = np.rint(exact)
                         excess[i] = max(excess[i], abs(exact - v[i]))
                 for i in range(_LINE):
@@ -485,11 +536,13 @@ def add_rows(
                             v[i] = total[i] = norm[i] = 0.0
                 out[q:] = 0.0
                 for k in range(q, p):
+                    line, constant = out[k], constants[k - q]
                     for i in range(_LINE):
-                        out[k, i] = constants[k - q] * keep[i]
+                        line[i] = constant * keep[i]
                 if len(signs):
+                    line, values = out[q + 1], signs[start : start + some]
                     for i in range(some):
-                        out[q + 1, i] *= signs[start + i]
+                        line[i] *= values[i]
                 if gradient:
                     for k in range(q):
                         line, sum_ = out[k], 0.0

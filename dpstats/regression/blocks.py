@@ -24,12 +24,18 @@ from dpstats.lattice.products import (
     Sums,
     Wanted,
     compute_room,
+    cut_panels,
     cut_rows,
+    fits,
+    from_panels,
     gram,
+    make_panels,
     map_items,
     multiply,
+    norm_error,
     sum_items,
     sum_mapped,
+    to_panels,
     weighted,
 )
 from dpstats.lattice.rounding import squared_norms
@@ -206,10 +212,10 @@ class Coordinates:
     @cached_property
     def table(self) -> Floats:
         """The matrix for `Block.points`. Its products are exact, so the shift and the intercept can be part of it."""
-        assert self.whitening is not None
         first = int(self.intercept)
-        slopes = self.whitening[..., first:]
-        constant = self.whitening[..., :first].sum(axis=-1) * 2.0**X_BITS - slopes @ self.shift
+        whitening = np.eye(self.shift.size + first) if self.whitening is None else self.whitening
+        slopes = whitening[..., first:]
+        constant = whitening[..., :first].sum(axis=-1) * 2.0**X_BITS - slopes @ self.shift
         return np.concatenate([slopes, np.expand_dims(constant, -1)], axis=-1)
 
 
@@ -251,56 +257,14 @@ def take(values: Any, some: Integers) -> Any:
     return None if values is None else values[some]
 
 
-@dataclass(eq=False)
-class Bounded:
-    """Private: integer rows in a ball, and their scaling factors. Either ``whole`` or ``narrow`` has the rows.
+def _stretch(rows: Floats, factors: Floats) -> Floats:
+    """Multiply each row by its factor, in place."""
+    return np.multiply(rows, factors[:, None], out=rows)
 
-    Attributes
-    ----------
-    factors : array of shape (m,)
-    passes : Passes
-    whole : array of shape (m, p), optional
-    narrow : array of shape (m, p), optional
-        The rows as float32, which is exact.
-    """
 
-    factors: Floats
-    passes: Passes
-    whole: Floats | None = None
-    narrow: NDArray[np.float32] | None = None
-
-    def rows(self) -> Floats:
-        """Return the rows."""
-        if self.whole is None:
-            assert self.narrow is not None
-            self.whole = self.narrow.astype(np.float64)
-        return self.whole
-
-    def select(self, some: NDArray[np.bool_]) -> Floats:
-        """Return some of the rows."""
-        rows = self.narrow if self.whole is None else self.whole
-        assert rows is not None
-        return rows[some].astype(np.float64)
-
-    def copy(self) -> Bounded:
-        """Return the rows in another array, if they are not kept as float32."""
-        return self if self.whole is None else replace(self, whole=self.whole.copy())
-
-    def weigh(self, weights: Floats) -> Integers:
-        """Return the sum of the rows times integers of at most 2^ROW_BITS."""
-        if self.whole is not None or self.narrow is None:
-            return weighted(weights, self.rows())
-        parts = [self.passes.weigh(weights[some], self.narrow[some]) for some in cut_rows(len(weights))]
-        return np.asarray(as_int64(np.stack(parts)).sum(axis=0))
-
-    def scale(self, factors: Floats) -> Floats:
-        """Return the rows times their factors, rounded. The rows cannot be used again."""
-        if self.whole is None:
-            assert self.narrow is not None
-            return self.passes.scale_narrow(self.narrow, factors)
-        rows, self.whole = self.whole, None
-        self.passes.scale(rows, factors)
-        return rows
+def _scale(rows: Floats, factors: Floats) -> Floats:
+    """Multiply each row by its factor and round it, in place."""
+    return np.rint(_stretch(rows, factors), out=rows)
 
 
 @dataclass(eq=False)
@@ -309,7 +273,7 @@ class Block:
 
     Attributes
     ----------
-    points : array of shape (m, n_features + 1)
+    store : array of shape (m, n_features + 1), or panels of the same rows
         Integers of at most 2^22 steps, which float32 holds exactly, and a last column of ones.
     y : array of shape (m,)
         Outcomes, in half-widths.
@@ -325,13 +289,11 @@ class Block:
         Positions of the levels of a declared factor.
     kept : dict, optional
         Last results by name, each with its key, for rows that answer further queries.
-    space : array of shape (m, n_features + 1), optional
-        Space for the last rows in a ball: integers of at most 2^20 steps, which float32 holds exactly.
     passes : Passes
         Loops over the rows.
     """
 
-    points: NDArray[np.float32]
+    store: NDArray[np.float32]
     y: Floats
     outside: NDArray[np.bool_]
     far: NDArray[np.bool_]
@@ -339,7 +301,6 @@ class Block:
     offsets: Floats | None = None
     weight: Floats | None = None
     kept: dict[str, tuple[Hashable, Any]] | None = None
-    space: NDArray[np.float32] | None = None
     passes: Passes = _PLAIN
     offset_outside: NDArray[np.bool_] | None = None
     weight_outside: NDArray[np.bool_] | None = None
@@ -350,9 +311,22 @@ class Block:
         self.any_far = bool(self.far.any())
 
     @property
+    def points(self) -> NDArray[np.float32]:
+        """The rows of ``store``, shape (m, n_features + 1)."""
+        return from_panels(self.store, len(self.y)) if self._in_panels else self.store
+
+    @property
+    def _in_panels(self) -> bool:
+        return self.store.ndim == 3
+
+    def lay_out(self, points: NDArray[np.float32]) -> NDArray[np.float32]:
+        """Return other rows as ``store`` has these."""
+        return to_panels(points) if self._in_panels else points
+
+    @property
     def z(self) -> Floats:
         """Integers of the rows, shape (m, n_features)."""
-        return self.points.astype(np.float64)[:, :-1]
+        return self.points[:, :-1].astype(np.float64)
 
     @property
     def offset(self) -> Floats | float:
@@ -372,10 +346,26 @@ class Block:
 
     def count(self, values: Floats, bins: Bins) -> Integers:
         """Return counts of rows by bins of numbers, in steps. A row counts with its weight."""
-        if self.weight is None:
-            return self.passes.count(values, bins) << COUNT_BITS
-        steps = np.rint(self.weight * 2.0**COUNT_BITS)
-        return as_int64(np.bincount(bins.find(values), weights=steps, minlength=bins.size))
+        return self._count(values, bins, 0.0)[0]
+
+    def _count(self, values: Floats, bins: Bins, error: float) -> tuple[Integers, Integers]:
+        """Return the same, without the rows in the list whose bins depend on an error of the numbers."""
+        weights = None if self.weight is None else np.rint(self.weight * 2.0**COUNT_BITS)
+        counts, left = self.passes.count(values, bins, weights, error)
+        return counts << COUNT_BITS if weights is None else counts, left
+
+    def count_norms(self, at: Coordinates, bins: Bins, stretch: Floats | None = None) -> Integers:
+        """Return counts of rows by their squared norms in given coordinates; ``stretch`` has a factor of each row."""
+        if not self._in_panels:
+            squares = self.squared_norms(at) if stretch is None else squared_norms(_stretch(self.whiten(at), stretch))
+            return self.count(squares, bins)
+        if at.whitening is None:
+            return self.count(self._square(at), bins)
+        squares, p = np.empty(len(self.y)), len(at.table)
+        to = BallMap(at.table, np.zeros(p), 1.0, 1.0, 1)
+        sum_mapped(self.store, to, Wanted(stretch=self._drop_stretched(stretch), squares=squares), len(squares))
+        counts, left = self._count(squares, bins, norm_error(p))
+        return counts + self.take(left).count_norms(at, bins, take(stretch, left)) if left.size else counts
 
     def rows(self, shift: Floats, intercept: bool) -> Floats:
         """Return integer rows minus a shift, in steps, after a constant column if there is an intercept."""
@@ -387,7 +377,7 @@ class Block:
     def clip_and_sum(self, largest: float) -> Floats:
         """Return the sums of the columns, each entry clipped to ``largest`` and with the weight of its row."""
         if self.weight is None:
-            return self.passes.clip_and_sum(self.points, largest)[:-1]
+            return self.passes.clip_and_sum(self.store, largest)[:-1]
         return np.asarray(np.rint(self.weigh(np.clip(self.z, -largest, largest))).sum(axis=0))
 
     def combine(self, at: Coordinates) -> Floats:
@@ -395,8 +385,8 @@ class Block:
         if at.table.ndim > 1:
             return multiply(self.points, at.table)
         if not at.table[:-1].any():
-            return np.full(len(self.points), at.table[-1])
-        return self.passes.combine(self.points, at.table)
+            return np.full(len(self.y), at.table[-1])
+        return self.passes.combine(self.store, at.table, len(self.y))
 
     def fit_outcomes(self, at: Coordinates) -> Floats:
         """Return the products of `rows` with coefficients, as if no row were far."""
@@ -414,101 +404,98 @@ class Block:
 
     def _square(self, at: Coordinates) -> Floats:
         if at.whitening is None and not at.intercept:
-            return self._drop_far(self.passes.squared_norms(self.points, at.shift))
+            return self._drop_far(self.passes.square(self.store, at.shift, len(self.y)))
         return squared_norms(self.whiten(at))
 
-    def shorten(
-        self, rows: Floats, squares: Floats, least: float, bits: int, copy: NDArray[np.float32] | None = None
-    ) -> Floats:
-        """Scale rows so that their norms, but at least ``least``, become 2^bits steps: in place, and to ``copy``.
+    def bound(self, ball: Ball, stretch: Floats | None = None) -> tuple[Floats, Floats]:
+        """Return integer rows in a ball, and their factors; ``stretch`` has a factor of each row before the ball.
 
-        Return the lengths that became 2^bits steps. With weights, squared norms get the weight of their row.
+        Rows become 2^bits steps long, but rows shorter than the radius become shorter. With weights, the length of a
+        row gets its weight. A scaled row whose float norm exceeds 2^bits less the room for rounding by more than a
+        quarter of a step becomes zero. Rounding moves a row by at most sqrt(p)/2, and errors of floats by less than
+        1/2.
         """
-        most = 2**bits - compute_room(rows.shape[1], "l2")
-        root = None if self.weight is None else self.root
-        longest, factors, beyond = self.passes.reach(squares, least, most, root)
-        self.passes.scale(rows, factors, copy)
-        if beyond is not None and beyond.any():
-            rows[beyond] = 0.0
-            if copy is not None:
-                copy[beyond] = 0.0
-        return longest
-
-    def bound(self, ball: Ball, *, again: bool = True) -> Bounded:
-        """Return integer rows in a ball. With ``again``, they are needed later, too."""
-        space = None if self.space is None else self.space[:, : ball.size]
-        factors = self._recall("factors", ball.key)
-        if factors is not None:
-            return Bounded(factors, self.passes, narrow=space)
+        last = self._recall("ball", ball.key) if stretch is None else None
+        if last is not None:
+            return last[0].astype(np.float64), last[1]
         rows = self.whiten(ball.at)
-        squares = self.remember("norms", ball.at.key, lambda: squared_norms(rows))
-        space = space if again else None
-        factors = ball.radius / self.shorten(rows, squares, ball.radius, ball.bits, space)
-        if space is not None:
-            self._keep("factors", ball.key, factors)
-        return Bounded(factors, self.passes, rows)
+        if stretch is None:
+            squares = self.remember("norms", ball.at.key, lambda: squared_norms(rows))
+        else:
+            squares = squared_norms(_stretch(rows, stretch))
+        norms, most = np.sqrt(squares), 2**ball.bits - compute_room(ball.size, "l2")
+        longest = np.maximum(norms, ball.radius) / self.root
+        factors = most / longest
+        _scale(rows, factors)[~(norms * factors <= most + 0.25)] = 0.0
+        found = rows, ball.radius / longest
+        if stretch is None and self.kept is not None:
+            self._keep("ball", ball.key, (rows.astype(np.float32), found[1]))  # exact: at most 2^20 steps
+        return found
 
     def step(
         self,
         ball: Ball,
-        parts: Floats,
+        parts: Floats | None = None,
         weights: NDArray[Any] | None = None,
         *,
+        products: bool = False,
         meat: bool = False,
         stretch: Floats | None = None,
-        again: bool = False,
     ) -> StepSums:
-        """Return the sums of rows in a ball times their scaled ``parts``, and of products of weighted rows.
+        """Return the sums of rows in a ball times their scaled ``parts``, and of products of rows.
 
-        ``weights`` is a mask if the products are of some rows. ``stretch`` has a factor of each row before the ball.
-        With ``again``, the rows in the ball are needed later too, which numpy keeps.
+        ``products`` are those of all rows, and ``weights`` has the weights of their entries. It is a mask if the
+        products are of some rows. ``stretch`` has a factor of each row before the ball.
         """
-        to = ball.map
-        if not (self.passes.compiled and to.fits(self.points.shape[1])):
-            return self._sum_plainly(ball, parts, weights, meat, stretch, again)
-        if self.any_far:
-            stretch = np.where(self.far, 0.0, 1.0 if stretch is None else stretch)
+        if not self._in_panels:
+            return self._sum_plainly(ball, parts, weights, products, meat, stretch)
+        own, bits = self._drop_stretched(stretch), ball.bits
         root = None if self.weight is None else np.asarray(self.root)
-        wanted = Wanted(
-            weights=weights, parts=parts, gradient=True, meat=meat, bits=ball.bits, stretch=stretch, roots=root
-        )
-        quick = sum_mapped(self.points, to, wanted)
-        found, some = StepSums(quick.gradient, quick.weighted, quick.meat), quick.left
+        wanted = Wanted(None, None, products, weights, parts, parts is not None, meat, bits, own, root)
+        quick = sum_mapped(self.store, ball.map, wanted, len(self.y))
+        found, some = StepSums(quick.gradient, quick.products if products else quick.weighted, quick.meat), quick.left
         if not some.size:
             return found
-        few = self.take(some)
-        rest = few._sum_plainly(ball, parts[some], take(weights, some), meat, take(stretch, some), again=False)
-        return StepSums(*(one + other for one, other in zip(found, rest, strict=True)))
+        few = self.take(some)._sum_plainly(
+            ball, take(parts, some), take(weights, some), products, meat, take(stretch, some)
+        )
+        return StepSums(*(one + other for one, other in zip(found, few, strict=True)))
 
     def _sum_plainly(
-        self, ball: Ball, parts: Floats, weights: NDArray[Any] | None, meat: bool, stretch: Floats | None, again: bool
+        self,
+        ball: Ball,
+        parts: Floats | None,
+        weights: NDArray[Any] | None,
+        products: bool,
+        meat: bool,
+        stretch: Floats | None,
     ) -> StepSums:
-        bounded = self.bound(ball, again=again) if stretch is None else self._stretch(ball, stretch)
-        v = self.passes.round(parts, bounded.factors, 2.0**ball.bits)
-        none = np.zeros((ball.size, ball.size), dtype=np.int64)
-        gradient, middle, curvature = bounded.weigh(v), none, none
+        rows, factors = self.bound(ball, stretch)
+        gradient, curvature, middle = (np.zeros(rows.shape[1:] * k, dtype=np.int64) for k in (1, 2, 2))
+        v = None if parts is None else np.rint(parts * factors * 2.0**ball.bits)
+        if v is not None:
+            gradient = weighted(v, rows)
+        if products or (weights is not None and weights.dtype == np.bool_):
+            curvature = self.remember("Gram matrix", ball.key, lambda: gram(rows))
         if weights is not None and weights.dtype == np.bool_:
-            # Few rows are left out.
-            curvature = self.remember("Gram matrix", ball.key, lambda: gram(bounded.rows()))
-            curvature = curvature - gram(bounded.select(~weights))
-        if meat:
-            middle = gram(bounded.copy().scale(v * 2.0**-ball.bits))
+            curvature = curvature - gram(rows[~weights])  # few rows are left out
+        if meat and v is not None:
+            middle = gram(np.rint(rows * (v * 2.0**-ball.bits)[:, None]))
         if weights is not None and weights.dtype != np.bool_:
-            curvature = gram(bounded.scale(weights))
+            curvature = gram(_scale(rows, weights))
         return StepSums(gradient, curvature, middle)
 
-    def _stretch(self, ball: Ball, stretch: Floats) -> Bounded:
-        """Return integer rows in a ball, each times a factor."""
-        rows = self.whiten(ball.at)
-        self.passes.multiply(rows, stretch)
-        longest = self.shorten(rows, squared_norms(rows), ball.radius, ball.bits)
-        return Bounded(ball.radius / longest, self.passes, rows)
+    def _drop_stretched(self, stretch: Floats | None) -> Floats | None:
+        """Return factors of rows, which are 0 for far ones; None if there are none."""
+        return np.where(self.far, 0.0, 1.0 if stretch is None else stretch) if self.any_far else stretch
 
     def take(self, some: Integers) -> Block:
         """Return some rows, without results that are kept."""
         beside = "exposure", "offsets", "weight", "offset_outside", "weight_outside", "groups"
-        columns = {name: take(getattr(self, name), some) for name in ("points", "y", "outside", "far", *beside)}
-        return replace(self, **columns, kept=None, space=None)
+        columns = {name: take(getattr(self, name), some) for name in ("y", "outside", "far", *beside)}
+        width = self.store.shape[-1]
+        store = self.store[some // width, :, some % width] if self._in_panels else self.store[some]
+        return replace(self, store=store, **columns, kept=None)
 
     def remember(self, name: str, key: Hashable, make: Callable[[], Result]) -> Result:
         """Return ``make()``, or its last result under the same name if the key is the same and rows are kept."""
@@ -552,23 +539,24 @@ class Blocks:
     weight: Floats | None = None
     groups: Integers | None = None
 
-    def block(self, where: slice, points: NDArray[np.float32] | None = None, *, check: bool = False) -> Block:
-        """Return some rows. Their integers are written to ``points``, or to a new array.
+    def block(self, where: slice, store: NDArray[np.float32] | None = None, *, check: bool = False) -> Block:
+        """Return some rows. Their integers are written to ``store``, or to a new array.
 
         With ``check``, raise an error for a missing entry.
         """
         design, X = self.design, np.ascontiguousarray(self.X[where], dtype=np.float64)
-        if points is None:
-            points = np.empty((X.shape[0], X.shape[1] + 1), dtype=np.float32)
+        if store is None:
+            store = self._make_store(len(X))
         far: NDArray[np.bool_] = np.zeros(len(X), dtype=np.bool_)
         scale, near = 2.0**X_BITS / design.half, 2.0 ** (X_BITS + COUNTED)
-        if not self.passes.convert(X, design.center, scale, near, points):
+        if not self.passes.convert(X, design.center, scale, near, store):
             if check:
                 check_finite(X)
             steps = apply_columns(np.multiply, apply_columns(np.subtract, X, design.center), scale)
             far[:] = ~(np.abs(steps) <= near).all(axis=1)
             reach = 2.0 ** (X_BITS + REACH)
-            points[:, :-1] = np.rint(np.clip(steps, -reach, reach))
+            points = np.column_stack([np.rint(np.clip(steps, -reach, reach)), np.ones(len(X))])
+            store[:] = to_panels(points) if store.ndim == 3 else points
         (exposure, wrong_exposure), (offset, wrong_offset), (weight, wrong_weight) = (
             _clip(column, ends, where)
             for column, ends in (
@@ -582,7 +570,7 @@ class Blocks:
         y, outside = design.read_outcome(self.y[where], offset)
         offset = None if design.outcome else offset
         return Block(
-            points,
+            store,
             y,
             outside,
             far,
@@ -600,6 +588,12 @@ class Blocks:
         """Loops over the rows."""
         return choose_passes(self.X.size)
 
+    def _make_store(self, n: int) -> NDArray[np.float32]:
+        """Return room for n rows: in panels where loops read these."""
+        width = self.X.shape[1] + 1
+        panels = self.passes.compiled and fits(width)
+        return make_panels(n, width) if panels else np.empty((n, width), dtype=np.float32)
+
     def answer(self, question: Question) -> Sums:
         """Return the sums that a question is about."""
         work = _cut_blocks(*self.X.shape)
@@ -609,10 +603,11 @@ class Blocks:
         """Return all rows, to be kept. Raise an error for a missing entry."""
         # One large array takes far less time to allocate than many small ones.
         n, d = self.X.shape
-        points, space = (np.empty((n, d + 1), dtype=np.float32) for _ in range(2))
+        store = self._make_store(n)
 
         def convert(where: slice) -> Block:
-            return replace(self.block(where, points[where], check=True), kept={}, space=space[where])
+            room = cut_panels(store, where) if store.ndim == 3 else store[where]
+            return replace(self.block(where, room, check=True), kept={})
 
         return map_items(convert, _cut_blocks(n, d), n * d)
 

@@ -404,18 +404,18 @@ class Centers:
 
     def subtract(self, block: Block) -> Block:
         """Return the rows minus the centers of their levels, with outcomes in half-widths of their range."""
-        y, points = block.remember("centered rows", self.key, lambda: self._subtract(block))
-        return replace(block, y=y, points=points)
+        y, store = block.remember("centered rows", self.key, lambda: self._subtract(block))
+        return replace(block, y=y, store=store)
 
     def _subtract(self, block: Block) -> tuple[Floats, NDArray[np.float32]]:
         assert block.groups is not None
         y = np.clip((block.y - self.outcomes[block.groups] - self.middle) / self.half, -1.0, 1.0)
         if not self.covariates.any():
-            return y, block.points
-        steps = np.zeros((len(self.covariates), block.points.shape[1]), dtype=np.float32)
+            return y, block.store
+        steps = np.zeros((len(self.covariates), self.covariates.shape[1] + 1), dtype=np.float32)
         steps[:, :-1] = self.covariates * 2.0**X_BITS
         # Differences of integers below 2^23 are exact.
-        return y, block.points - steps[block.groups]
+        return y, block.lay_out(block.points - steps[block.groups])
 
 
 @dataclass(frozen=True, eq=False)

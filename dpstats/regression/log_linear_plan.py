@@ -27,7 +27,6 @@ from scipy.special import betainc, gammainc
 
 from dpstats.data.values import as_int64
 from dpstats.lattice.products import Sums
-from dpstats.lattice.rounding import squared_norms
 from dpstats.privacy.stages import Block as StageBlock
 from dpstats.regression.blocks import Block, Coordinates, Design, Question
 from dpstats.regression.passes import Bins, Floats, Passes
@@ -321,10 +320,8 @@ class WeightedNorms(LogLinear):
 
     def sum_rows(self, block: Block) -> Sums:
         (weight,) = self.curves.interpolate(block.passes, self.predict(block), "weight")
-        rows = block.whiten(Coordinates(self.shift, self.intercept, self.whitening))
-        block.passes.multiply(rows, weight)
-        squares = squared_norms(rows)
-        return {self.name: block.count(squares, Bins(self.ends**2))}
+        place = Coordinates(self.shift, self.intercept, self.whitening)
+        return {self.name: block.count_norms(place, Bins(self.ends**2), weight)}
 
 
 @dataclass(frozen=True, eq=False)

@@ -68,15 +68,17 @@ class Bins:
 
 Integers = NDArray[np.int64]
 Narrow = NDArray[np.float32]
+_TOGETHER = 256  # values that a loop evaluates together
 _RUN = 1 << 10  # entries that one operation of numpy handles with a vector repeated for several rows
 _EXPONENT = 1022
 """The exponent of a float is the number in its bits minus this, as `numpy.frexp` has it."""
-_MOST_SQUARES = 256
-"""Columns up to which the squared norm of a row is an exact integer: entries are below 2^22 + 2^19."""
 
 
 class Passes:
-    """The passes over rows, by numpy. Points have a last column of ones, and are exact as float32."""
+    """The passes over rows, by numpy. Points have a last column of ones, and are exact as float32.
+
+    Loops have points in panels (`dpstats.lattice.products.make_panels`), and numpy has those of too many columns.
+    """
 
     compiled = False
 
@@ -96,53 +98,18 @@ class Passes:
         """Return the sums of points that are clipped to ``most``."""
         return np.asarray(np.ones(len(points)) @ np.clip(points, -most, most).astype(np.float64))
 
+    def combine(self, points: Narrow, factors: Floats, n: int) -> Floats:
+        """Return the products of n points with a vector, which are exact."""
+        return np.asarray(points.astype(np.float64) @ factors)
+
     def subtract(self, points: Narrow, shift: Floats) -> Floats:
         """Return points minus a shift, without the last column."""
         rows = points[:, :-1].astype(np.float64)
         return apply_columns(np.subtract, rows, shift, rows)
 
-    def squared_norms(self, points: Narrow, shift: Floats) -> Floats:
-        """Return the squared norms of points minus a shift, without the last column."""
+    def square(self, points: Narrow, shift: Floats, n: int) -> Floats:
+        """Return the squared norms of n points minus a shift, without the last column."""
         return squared_norms(self.subtract(points, shift))
-
-    def combine(self, points: Narrow, factors: Floats) -> Floats:
-        """Return the products of points with a vector, which are exact."""
-        return np.asarray(points.astype(np.float64) @ factors)
-
-    def reach(self, squares: Floats, least: float, most: float, root: Any = None) -> tuple[Floats, Floats, Any]:
-        """Return the length of each row that becomes ``most`` steps, the factor of the row, and which rows become zero.
-
-        The length is the norm of the row, but at least ``least``, over the root of its weight. ``squares`` has squared
-        norms. A scaled row whose float norm exceeds ``most`` by more than a quarter of a step becomes zero. Rounding
-        moves a row by at most sqrt(p)/2, and errors of floats by less than 1/2.
-        """
-        norms = np.sqrt(squares)
-        longest = np.maximum(norms, least)
-        if root is not None:
-            longest /= root
-        factors = most / longest
-        return longest, factors, ~(norms * factors <= most + 0.25)
-
-    def scale(self, rows: Floats, factors: Floats, copy: Narrow | None = None) -> None:
-        """Multiply each row by its factor and round it, in place. Also write the result to ``copy``."""
-        self.multiply(rows, factors)
-        np.rint(rows, out=rows)
-        if copy is not None:
-            copy[:] = rows
-
-    def multiply(self, rows: Floats, factors: Floats) -> None:
-        """Multiply each row by its factor, in place."""
-        np.multiply(rows, factors[:, None], out=rows)
-
-    def scale_narrow(self, rows: Narrow, factors: Floats) -> Floats:
-        """Return rows times their factors, rounded."""
-        found = rows.astype(np.float64)
-        self.scale(found, factors)
-        return found
-
-    def weigh(self, weights: Floats, rows: Narrow) -> Floats:
-        """Return the sum of rows times their weights, which is exact."""
-        return np.asarray(weights @ rows.astype(np.float64))
 
     def residuals(self, y: Floats, fitted: Floats, width: float) -> Floats:
         """Return (y - fitted) / width, clipped to [-1, 1]."""
@@ -152,10 +119,6 @@ class Passes:
         """Return the part of y - fitted beyond ``width``, over ``most``, clipped to [-1, 1]."""
         r = y - fitted
         return np.asarray(np.clip((r - np.clip(r, -width, width)) / most, -1.0, 1.0))
-
-    def round(self, parts: Floats, factors: Floats, unit: float) -> Floats:
-        """Return the integers nearest to parts * factors * unit."""
-        return np.asarray(np.rint(parts * factors * unit))
 
     def logistic(self, y: Floats, p: Floats) -> tuple[Floats, Floats]:
         """Return (y > 0) - p, and the roots of 4p(1 - p)."""
@@ -195,9 +158,17 @@ class Passes:
         steps, above = np.rint(parts * unit), values > middle
         return np.array([steps[~above].sum(), steps[above].sum()])
 
-    def count(self, values: Floats, bins: Bins) -> Integers:
-        """Return the number of values in each bin."""
-        return np.asarray(np.bincount(bins.find(values), minlength=bins.size))
+    def count(
+        self, values: Floats, bins: Bins, weights: Floats | None = None, error: float = 0.0
+    ) -> tuple[Integers, Integers]:
+        """Return the number of values in each bin, or the sum of their weights, which are integers.
+
+        Values within a relative error of an end are left out, and returned as a list.
+        """
+        low = bins.find(values * (1 - error))
+        sure = low == bins.find(values * (1 + error)) if error else np.ones(values.size, dtype=bool)
+        counts = np.bincount(low[sure], None if weights is None else weights[sure], bins.size)
+        return as_int64(counts), np.flatnonzero(~sure)
 
 
 class CompiledPasses(Passes):
@@ -215,52 +186,34 @@ class CompiledPasses(Passes):
         return found
 
     def convert(self, X: Floats, center: Floats, scale: Floats, near: float, points: Narrow) -> bool:
+        if points.ndim == 2:
+            return super().convert(X, center, scale, near, points)
         return not self._loops.add_points(X, center, scale, near, points)
 
     def clip_and_sum(self, points: Narrow, most: float) -> Floats:
+        if points.ndim == 2:
+            return super().clip_and_sum(points, most)
         found = np.zeros(points.shape[1])
         self._loops.add_clipped(points, np.float32(most), found)
         return found
 
-    def subtract(self, points: Narrow, shift: Floats) -> Floats:
-        return self._fill("add_shift", (len(points), shift.size), points, shift)
+    def combine(self, points: Narrow, factors: Floats, n: int) -> Floats:
+        if points.ndim == 2:
+            return super().combine(points, factors, n)
+        return self._fill("multiply_rows", (len(points), points.shape[2]), points, factors).ravel()[:n]
 
-    def squared_norms(self, points: Narrow, shift: Floats) -> Floats:
-        if shift.size > _MOST_SQUARES:
-            return super().squared_norms(points, shift)
-        return self._fill("square_rows", len(points), points, shift)
-
-    def combine(self, points: Narrow, factors: Floats) -> Floats:
-        return self._fill("multiply_rows", len(points), points, factors)
-
-    def reach(self, squares: Floats, least: float, most: float, root: Any = None) -> tuple[Floats, Floats, Any]:
-        longest, factors = np.empty(len(squares)), np.empty(len(squares))
-        if root is not None or self._loops.reach_rows(squares, least, most, longest, factors):
-            return super().reach(squares, least, most, root)
-        return longest, factors, None
-
-    def scale(self, rows: Floats, factors: Floats, copy: Narrow | None = None) -> None:
-        self._loops.scale_rows(rows, factors, copy)
-
-    def multiply(self, rows: Floats, factors: Floats) -> None:
-        self._loops.stretch_rows(rows, factors)
-
-    def scale_narrow(self, rows: Narrow, factors: Floats) -> Floats:
-        return self._fill("scale_narrow_rows", rows.shape, rows, factors)
-
-    def weigh(self, weights: Floats, rows: Narrow) -> Floats:
-        found = np.zeros(rows.shape[1])
-        self._loops.add_weighted(weights, rows, found)
-        return found
+    def square(self, points: Narrow, shift: Floats, n: int) -> Floats:
+        if points.ndim == 2:
+            return super().square(points, shift, n)
+        # The column of ones adds 0. A loop that skips a part of every panel takes twice as long.
+        every = np.append(shift, 1.0)
+        return self._fill("square_rows", (len(points), points.shape[2]), points, every).ravel()[:n]
 
     def residuals(self, y: Floats, fitted: Floats, width: float) -> Floats:
         return self._fill("clip_residuals", len(y), y, fitted, width)
 
     def excess(self, y: Floats, fitted: Floats, width: float, most: float) -> Floats:
         return self._fill("clip_excess", len(y), y, fitted, width, most)
-
-    def round(self, parts: Floats, factors: Floats, unit: float) -> Floats:
-        return self._fill("round_parts", len(parts), parts, factors, unit)
 
     def logistic(self, y: Floats, p: Floats) -> tuple[Floats, Floats]:
         parts, roots = np.empty(len(p)), np.empty(len(p))
@@ -280,12 +233,15 @@ class CompiledPasses(Passes):
     def sum_sides(self, parts: Floats, values: Floats, middle: float, unit: float) -> Floats:
         return np.array(self._loops.sum_two_sides(parts, values, middle, unit))
 
-    def count(self, values: Floats, bins: Bins) -> Integers:
+    def count(
+        self, values: Floats, bins: Bins, weights: Floats | None = None, error: float = 0.0
+    ) -> tuple[Integers, Integers]:
         if bins.tables is None:
-            return super().count(values, bins)
-        counts = np.zeros(bins.size, dtype=np.int64)
-        self._loops.count_bins(values, *bins.tables, counts)
-        return counts
+            return super().count(values, bins, weights, error)
+        counts, left = np.zeros(bins.size, dtype=np.int64), np.empty(values.size, dtype=np.int64)
+        own = np.empty(0) if weights is None else weights
+        many = self._loops.count_bins(values, error, own, *bins.tables, counts, left)
+        return counts, left[:many]
 
 
 def choose_passes(entries: int) -> Passes:
@@ -298,14 +254,11 @@ def choose_passes(entries: int) -> Passes:
 def _compile() -> Any:
     """Return the compiled loops by name, or None without numba."""
     found = compile_loops(*_LOOPS)
-    # These add up numbers of one row, exactly, so that several at a time are as good.
-    exact = compile_loops(square_rows, multiply_rows, fastmath={"reassoc", "contract"})
+    # These add up integers, exactly, so that several at a time are as good.
+    exact = compile_loops(*_EXACT, fastmath={"reassoc", "contract"})
     if found is None or exact is None:
         return None
-    names = [loop.__name__ for loop in _LOOPS]
-    return SimpleNamespace(
-        **dict(zip(names, found, strict=True)) | {"square_rows": exact[0], "multiply_rows": exact[1]}
-    )
+    return SimpleNamespace(**{loop.__name__: made for loop, made in zip(_LOOPS + _EXACT, found + exact, strict=True)})
 
 
 def apply_columns(operation: np.ufunc, rows: Floats, values: Floats, out: Floats | None = None) -> Floats:
@@ -324,110 +277,54 @@ def apply_columns(operation: np.ufunc, rows: Floats, values: Floats, out: Floats
 # These loops run uncompiled in tests.
 
 
-def add_points(X: Any, center: Any, scale: Any, near: float, points: Any) -> int:
+def add_points(X: Any, center: Any, scale: Any, near: float, panels: Any) -> int:
     """Write integer rows, and return how many entries are not near."""
-    n, d = X.shape
+    d, width = X.shape[1], panels.shape[2]
     beyond = 0
-    for i in range(n):
-        row, point = X[i], points[i]
+    for start in range(0, len(X), width):
+        panel, piece = panels[start // width], X[start : start + width]
         for j in range(d):
-            step = (row[j] - center[j]) * scale[j]
-            beyond += int(not abs(step) <= near)
-            point[j] = np.rint(step)
-        point[d] = 1.0
+            line, middle, size = panel[j], center[j], scale[j]
+            for i in range(len(piece)):
+                step = (piece[i, j] - middle) * size
+                beyond += int(not abs(step) <= near)
+                line[i] = np.rint(step)
+        panel[d, : len(piece)] = 1.0
     return beyond
 
 
-def add_clipped(points: Any, most: Any, sums: Any) -> None:
+def add_clipped(panels: Any, most: Any, sums: Any) -> None:
     """Add up clipped points."""
-    for i in range(len(points)):
-        point = points[i]
+    for k in range(len(panels)):
+        panel = panels[k]
         for j in range(sums.size):
-            sums[j] += min(max(point[j], -most), most)
+            line, total = panel[j], 0.0
+            for i in range(line.size):
+                total += min(max(line[i], -most), most)
+            sums[j] += total
 
 
-def add_shift(points: Any, shift: Any, rows: Any) -> None:
-    """Write points minus a shift."""
-    for i in range(len(rows)):
-        point, row = points[i], rows[i]
-        for j in range(shift.size):
-            row[j] = point[j] - shift[j]
-
-
-def square_rows(points: Any, shift: Any, norms: Any) -> None:
+def square_rows(panels: Any, shift: Any, squares: Any) -> None:
     """Write squared norms of points minus a shift."""
-    for i in range(norms.size):
-        point = points[i]
-        total = 0.0
+    for k in range(len(panels)):
+        panel, to = panels[k], squares[k]
+        to[:] = 0.0
         for j in range(shift.size):
-            step = point[j] - shift[j]
-            total += step * step
-        norms[i] = total
+            line, middle = panel[j], shift[j]
+            for i in range(to.size):
+                step = line[i] - middle
+                to[i] += step * step
 
 
-def multiply_rows(points: Any, factors: Any, products: Any) -> None:
+def multiply_rows(panels: Any, factors: Any, products: Any) -> None:
     """Write the products of points with a vector."""
-    for i in range(products.size):
-        point = points[i]
-        total = 0.0
+    for k in range(len(panels)):
+        panel, to = panels[k], products[k]
+        to[:] = 0.0
         for j in range(factors.size):
-            total += point[j] * factors[j]
-        products[i] = total
-
-
-def reach_rows(squares: Any, least: float, most: float, longest: Any, factors: Any) -> int:
-    """Write the lengths and factors of rows, and return how many become zero."""
-    beyond = 0
-    for i in range(squares.size):
-        norm = np.sqrt(squares[i])
-        length = max(norm, least)
-        factor = most / length
-        beyond += int(not norm * factor <= most + 0.25)
-        longest[i] = length
-        factors[i] = factor
-    return beyond
-
-
-def scale_rows(rows: Any, factors: Any, copy: Any) -> None:
-    """Multiply rows by their factors, and round them."""
-    n, p = rows.shape
-    for i in range(n):
-        row, factor = rows[i], factors[i]
-        if copy is None:
-            for j in range(p):
-                row[j] = np.rint(row[j] * factor)
-        else:
-            narrow = copy[i]
-            for j in range(p):
-                step = np.rint(row[j] * factor)
-                row[j] = step
-                narrow[j] = step
-
-
-def stretch_rows(rows: Any, factors: Any) -> None:
-    """Multiply rows by their factors."""
-    n, p = rows.shape
-    for i in range(n):
-        row, factor = rows[i], factors[i]
-        for j in range(p):
-            row[j] *= factor
-
-
-def scale_narrow_rows(rows: Any, factors: Any, found: Any) -> None:
-    """Write rows times their factors, rounded."""
-    n, p = found.shape
-    for i in range(n):
-        row, to, factor = rows[i], found[i], factors[i]
-        for j in range(p):
-            to[j] = np.rint(row[j] * factor)
-
-
-def add_weighted(weights: Any, rows: Any, sums: Any) -> None:
-    """Add up rows times their weights."""
-    for i in range(weights.size):
-        row, weight = rows[i], weights[i]
-        for j in range(sums.size):
-            sums[j] += weight * row[j]
+            line, factor = panel[j], factors[j]
+            for i in range(to.size):
+                to[i] += line[i] * factor
 
 
 def clip_residuals(y: Any, fitted: Any, width: float, parts: Any) -> None:
@@ -443,12 +340,6 @@ def clip_excess(y: Any, fitted: Any, width: float, most: float, parts: Any) -> N
         parts[i] = min(max((r - min(max(r, -width), width)) / most, -1.0), 1.0)
 
 
-def round_parts(parts: Any, factors: Any, unit: float, steps: Any) -> None:
-    """Write the nearest integers."""
-    for i in range(steps.size):
-        steps[i] = np.rint(parts[i] * factors[i] * unit)
-
-
 def logistic_parts(y: Any, p: Any, parts: Any, roots: Any) -> None:
     """Write logistic residuals, and the roots of curvatures."""
     for i in range(parts.size):
@@ -459,15 +350,20 @@ def logistic_parts(y: Any, p: Any, parts: Any, roots: Any) -> None:
 def interpolate_curves(values: Any, low: float, spacing: float, curves: Any, found: Any) -> None:
     """Write curves at some values."""
     points, size = curves.shape
-    last = points - 1
-    for i in range(values.size):
-        place = min(max((values[i] - low) / spacing, 0.0), float(last))
-        # NaN is at no place.
-        left = min(int(place), last - 1) if place >= 0.0 else 0
-        part = place - left
-        rest = 1 - part
+    last, near = points - 1, curves.T.copy()
+    left, part = np.empty(_TOGETHER, np.int64), np.empty(_TOGETHER)
+    for start in range(0, values.size, _TOGETHER):
+        # A few values for all curves: lines of the result that are far from each other share places in the cache.
+        some = values[start : start + _TOGETHER]
+        for i in range(some.size):
+            place = min(max((some[i] - low) / spacing, 0.0), float(last))
+            # NaN is at no place.
+            left[i] = min(int(place), last - 1) if place >= 0.0 else 0
+            part[i] = place - left[i]
         for k in range(size):
-            found[k, i] = curves[left, k] * rest + curves[left + 1, k] * part
+            curve, line = near[k], found[k, start : start + _TOGETHER]
+            for i in range(some.size):
+                line[i] = curve[left[i]] * (1 - part[i]) + curve[left[i] + 1] * part[i]
 
 
 def pull_residuals(y: Any, half: float, curves: Any, most: float, parts: Any) -> None:
@@ -497,29 +393,29 @@ def sum_two_sides(parts: Any, values: Any, middle: float, unit: float) -> tuple[
     return below, above
 
 
-def count_bins(values: Any, unit: float, first: int, below: Any, pivots: Any, counts: Any) -> None:
-    """Count numbers that are not negative by their exponents, as `Bins.find` has it."""
-    last = below.size - 1
+def count_bins(
+    values: Any, error: float, weights: Any, unit: float, first: int, below: Any, pivots: Any, counts: Any, left: Any
+) -> int:
+    """Count numbers that are not negative by their exponents, as `Bins.find` has it; return how many are left out."""
+    last, many = below.size - 1, 0
     for i in range(values.size):
-        exponent = (np.float64(values[i] * unit).view(np.int64) >> 52) - _EXPONENT - first
-        at = min(max(exponent, 0), last)
-        counts[below[at] + int(values[i] > pivots[at])] += 1
+        low, high = values[i] * (1 - error), values[i] * (1 + error)
+        at = min(max((np.float64(low * unit).view(np.int64) >> 52) - _EXPONENT - first, 0), last)
+        found = below[at] + int(low > pivots[at])
+        if error:
+            at = min(max((np.float64(high * unit).view(np.int64) >> 52) - _EXPONENT - first, 0), last)
+            if below[at] + int(high > pivots[at]) != found:
+                left[many] = i
+                many += 1
+                continue
+        counts[found] += int(weights[i]) if weights.size else 1
+    return many
 
 
 _LOOPS: tuple[Callable[..., Any], ...] = (
     add_points,
-    add_clipped,
-    add_shift,
-    square_rows,
-    multiply_rows,
-    reach_rows,
-    scale_rows,
-    stretch_rows,
-    scale_narrow_rows,
-    add_weighted,
     clip_residuals,
     clip_excess,
-    round_parts,
     logistic_parts,
     interpolate_curves,
     pull_residuals,
@@ -527,4 +423,5 @@ _LOOPS: tuple[Callable[..., Any], ...] = (
     sum_two_sides,
     count_bins,
 )
-UNCOMPILED = SimpleNamespace(**{loop.__name__: loop for loop in _LOOPS})
+_EXACT: tuple[Callable[..., Any], ...] = add_clipped, multiply_rows, square_rows
+UNCOMPILED = SimpleNamespace(**{loop.__name__: loop for loop in _LOOPS + _EXACT})

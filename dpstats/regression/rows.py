@@ -206,14 +206,12 @@ class Directions(Question):
     bits: int
 
     @cached_property
-    def place(self) -> Coordinates:
-        """The coordinates."""
-        return Coordinates(self.shift, False, None)
+    def ball(self) -> Ball:
+        """The ball that rows are scaled to."""
+        return Ball(Coordinates(self.shift, False, None), self.least, self.bits)
 
     def sum_rows(self, block: Block) -> Sums:
-        rows = block.rows(self.shift, intercept=False)
-        block.shorten(rows, block.squared_norms(self.place), self.least, self.bits)
-        return triangle(CURVATURE, gram(rows))
+        return triangle(CURVATURE, block.step(self.ball, products=True).curvature)
 
 
 @dataclass(frozen=True, eq=False)
@@ -237,7 +235,7 @@ class Norms(Question):
         return Bins((self.ends if self.whitening is not None else self.ends * 2.0**X_BITS) ** 2)
 
     def sum_rows(self, block: Block) -> Sums:
-        return {self.name: block.count(block.squared_norms(self.place), self.bins)}
+        return {self.name: block.count_norms(self.place, self.bins)}
 
 
 @dataclass(frozen=True, eq=False)
@@ -359,8 +357,8 @@ class LinearStep(Step):
 
     def sum_rows(self, block: Block) -> Sums:
         r = self.residuals(block, self.width)
-        inside = np.abs(r) < 1.0 if self.unclipped else np.ones(r.size, dtype=np.bool_)
-        sums = block.step(self.ball, r, inside, meat=self.last, again=not self.last)
+        inside = np.abs(r) < 1.0 if self.unclipped else None
+        sums = block.step(self.ball, r, inside, products=inside is None, meat=self.last)
         return name_sums(sums, self.last)
 
 
@@ -374,7 +372,7 @@ class Tail(Step):
 
     def sum_rows(self, block: Block) -> Sums:
         beyond = block.passes.excess(block.y, self.fitted(block), self.width, self.most)
-        return {self.name: block.step(self.ball, beyond, again=True).gradient}
+        return {self.name: block.step(self.ball, beyond).gradient}
 
 
 @dataclass(frozen=True, eq=False)
