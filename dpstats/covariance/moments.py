@@ -477,7 +477,7 @@ class CentralMoments:
 
     @cached_property
     def cubed_error(self) -> Floats:
-        """Errors of ``cubed_products``, likewise; those of moments other than fourths are about half of the squares'."""
+        """Errors of ``cubed_products``, likewise. Those of other moments than fourths are half of the squares'."""
         r, m = self._size, np.abs(self.mean)
         rounding = self.square_rounding * (2 * r + m[:, None] * (m + 3 * r) + r[:, None] * m)
         noise = np.sqrt(self.fourths_std**2 + (self.fourth_order_error / 2) ** 2)
