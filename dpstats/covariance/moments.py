@@ -473,7 +473,7 @@ class CentralMoments:
     def _size(self) -> Floats:
         """Upper limits of the roots of the averages of z_i^2."""
         noise = np.sqrt(2) * self.products_std
-        return np.sqrt(np.clip(np.diagonal(self.products) + noise, 0.0, 1.0))
+        return np.asarray(np.sqrt(np.clip(np.diagonal(self.products) + noise, 0.0, 1.0)))
 
     @cached_property
     def cubed_error(self) -> Floats:
