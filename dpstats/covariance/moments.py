@@ -456,8 +456,8 @@ class CentralMoments:
     def fourth_order_error(self) -> Floats:
         """Errors of ``squared_products``: standard deviations of noise, and the largest ones of rounded squares.
 
-        The noise is that of its own moments, thirds, products and means. Rounding has an error that is
-        the same in all rows with the same values, and that a shift by the means leaves as it is.
+        Squares, thirds, products and means have noise. Rounding has the same error in all rows with the same values,
+        which a shift by the means does not remove.
         """
         mi, mj, T, own = self.mean[:, None], self.mean, self.thirds, np.diagonal(self.products)
         diagonal = np.where(np.eye(len(mj), dtype=bool), 2.0, 1.0)
@@ -477,7 +477,7 @@ class CentralMoments:
 
     @cached_property
     def cubed_error(self) -> Floats:
-        """Errors of ``cubed_products``, likewise. Those of other moments than fourths are half of the squares'."""
+        """Errors of ``cubed_products``, likewise. Moments other than fourths have half of the errors of squares."""
         r, m = self._size, np.abs(self.mean)
         rounding = self.square_rounding * (2 * r + m[:, None] * (m + 3 * r) + r[:, None] * m)
         noise = np.sqrt(self.fourths_std**2 + (self.fourth_order_error / 2) ** 2)

@@ -767,7 +767,7 @@ class Path(ABC):
 def find_identified(found: Estimate, cov: NDArray[np.float64], plan: RegressionPlan) -> NDArray[np.bool_]:
     """Return whether each slope is identified, if ``cov`` is the covariance of the errors.
 
-    It is not if most of its error variance remains uncorrected, as it is for a slope of the expected size. In a linear
+    It is not if most of its error variance remains uncorrected, for a slope of the expected size. In a linear
     regression the error variance must also be a part of the variance that was unknown before the first step. The
     curvature of the other models changes with the coefficients, so their remaining error is known less well.
     """
