@@ -57,19 +57,19 @@ LAPLACE_COLUMN = 1.67
 """Bound on the l1 movement of a single column in these units: docs/proofs/covariance.md, Theorem 3."""
 
 FINE, COARSE = 18, 10
-"""Bits of a half-width: in sums and products, and in moments of higher order."""
+"""Bits of a half-width in rows; and half of the bits of their rounded squares and cubes."""
 _SUM_BITS = 62
 _SAFE = 1 + 1e-12
 
 
 def coarse_bits(n: int) -> int:
-    """Return the bits of a half-width with which sums of n products of four entries stay below 2^62."""
+    """Return half of the bits of squares with which sums of n products of two squares stay below 2^62."""
     return min(COARSE, (_SUM_BITS - n.bit_length()) // 4)
 
 
 def laplace_coarse_bits(d: int, n: int, epsilon: float) -> int:
-    """Return the same bits, or fewer with which the Laplace noise of fourths can be drawn."""
-    largest = LAPLACE_NOISE[FOURTHS] * laplace_movement(d, 1) / epsilon
+    """Return the same bits, or fewer with which the Laplace noise of squares of products can be drawn."""
+    largest = math.sqrt(2) * LAPLACE_NOISE[SQUARES] * laplace_movement(d, 1) / epsilon
     return max(1, min(coarse_bits(n), int(math.log2(MAX_SCALE / largest)) // 4))
 
 
@@ -78,20 +78,25 @@ def fine_bits(n: int) -> int:
     return min(FINE, row_bits(n))
 
 
+def rounding_of_squares(coarse: int) -> float:
+    """Return the largest error of a rounded square."""
+    return 2.0 ** -(2 * coarse + 1)
+
+
 def movement(d: int, coarse: int) -> float:
     """Return the l2 movement of all blocks together by one replaced row.
 
-    The second term is what rounding to the coarse lattice adds to the moments of higher order.
+    The second term is what rounded squares and cubes add to the moments of higher order.
     """
     weight = math.sqrt(HIGHER_WEIGHT)
-    rounding = 2.0 ** -(coarse + 1) * d * (4 + 3 * weight + 4 * weight)
+    rounding = rounding_of_squares(coarse) * d * (2 + weight + 2 * weight)
     return (math.sqrt(2) * d * (1 + MEAN_WEIGHT + HIGHER_WEIGHT) + 2 * rounding) * _SAFE
 
 
 def laplace_movement(d: int, coarse: int) -> float:
     """Return the l1 movement of all blocks together by one replaced row, in units of `LAPLACE_NOISE`."""
     noise, pairs = LAPLACE_NOISE, d * (d - 1) // 2
-    rounding = 2.0 ** -(coarse + 1) * (2 / noise[SUMS] + 4 / (math.sqrt(2) * noise[PRODUCTS]))
+    rounding = rounding_of_squares(coarse) * (2 / noise[THIRDS] + 4 / (math.sqrt(2) * noise[SQUARES]))
     odd = 4 * pairs * (1 / noise[THIRDS] + 1 / noise[FOURTHS])
     products = 2 * (d**2 // 4) / noise[PRODUCTS] + pairs / noise[SQUARES]
     return (d * (LAPLACE_COLUMN + rounding) + products + odd) * _SAFE
@@ -100,6 +105,7 @@ def laplace_movement(d: int, coarse: int) -> float:
 def moment_integers(d: int, n: int, bits: int, coarse: int, noise: str = "gaussian") -> JointIntegers:
     """Return the blocks of the stage of moments, for n rows of d columns, in the units of their noise."""
     one, two, four = 2.0**bits, 4.0**bits, 16.0**coarse
+    odd = 4.0**coarse * one
     higher = math.sqrt(HIGHER_WEIGHT)
     pairs = d * (d - 1) // 2
 
@@ -114,13 +120,13 @@ def moment_integers(d: int, n: int, bits: int, coarse: int, noise: str = "gaussi
         block(SUMS, d, one, math.sqrt(2 * MEAN_WEIGHT * d)),
         block(f"{PRODUCTS}, {DIAGONAL}", d, two, 1.0),
         block(f"{SQUARES}, {DIAGONAL}", d, four, 1.0),
-        block(THIRDS, d * d, 8.0**coarse, higher),
+        block(THIRDS, d * d, odd, higher),
     ]
     if pairs:
         blocks += [
             block(f"{PRODUCTS}, {ABOVE}", pairs, two, root),
             block(f"{SQUARES}, {ABOVE}", pairs, four, root),
-            block(FOURTHS, 2 * pairs, four, higher),
+            block(FOURTHS, 2 * pairs, odd, higher),
         ]
     if noise == "laplace":
         return JointIntegers(STAGE, tuple(blocks), laplace_movement(d, coarse), math.inf)
@@ -135,8 +141,8 @@ class CovariancePlan(ReleasePlan):
     center: Floats = field(repr=False, compare=False)
     half: Floats = field(repr=False, compare=False)
     hard: bool = False  # whether rows lie inside the bounds by nature
-    bits: int = FINE  # bits of a half-width in sums and products, and in moments of higher order
-    coarse: int = COARSE
+    bits: int = FINE  # bits of a half-width
+    coarse: int = COARSE  # half of the bits of squares and cubes in moments of higher order
 
     @property
     def distribution(self) -> str:
@@ -191,26 +197,28 @@ class _Moments:
         plan = self.plan
         one = 2.0**plan.bits
         # One allocation: the memory of several is given back to the system, and cleared again, after every block.
-        fine, coarse, squares, cubes = np.empty((4, *X.shape))
+        fine, squares, cubes = np.empty((3, *X.shape))
         fine[:] = X
         apply_columns(np.subtract, fine, plan.center)
         apply_columns(np.divide, fine, plan.half)
         fine *= one
         np.clip(fine, -one, one, out=fine)
         np.rint(fine, out=fine)
-        np.multiply(fine, 2.0 ** (plan.coarse - plan.bits), out=coarse)
-        np.rint(coarse, out=coarse)
         d = X.shape[1]
-        np.multiply(coarse, coarse, out=squares)
+        np.multiply(fine, fine, out=squares)
+        squares *= 4.0 ** (plan.coarse - plan.bits)
+        np.rint(squares, out=squares)
         sums = {
             SUMS: as_int64(fine.sum(axis=0)),
-            THIRDS: as_int64(squares.T @ coarse).ravel(),
+            THIRDS: as_int64(squares.T @ fine).ravel(),
             **split_symmetric(PRODUCTS, gram(fine)),
             **split_symmetric(SQUARES, gram(squares)),
         }
         if d > 1:
-            np.multiply(squares, coarse, out=cubes)
-            sums[FOURTHS] = as_int64(cubes.T @ coarse)[~np.eye(d, dtype=bool)]
+            np.multiply(squares, fine, out=cubes)
+            cubes /= one
+            np.rint(cubes, out=cubes)
+            sums[FOURTHS] = as_int64(cubes.T @ fine)[~np.eye(d, dtype=bool)]
         return sums
 
 
@@ -361,6 +369,9 @@ class CentralMoments:
     squares_std: float
     thirds_std: float
     fourths_std: float
+    # Largest errors of rounding: of an entry, and of a square.
+    rounding: float = 0.0
+    square_rounding: float = 0.0
 
     @classmethod
     def from_release(cls, released: Mapping[str, Floats], plan: CovariancePlan) -> CentralMoments:
@@ -386,6 +397,8 @@ class CentralMoments:
             std(f"{SQUARES}, {DIAGONAL}") / np.sqrt(2),
             std(THIRDS),
             std(FOURTHS) if d > 1 else 0.0,
+            2.0 ** -(plan.bits + 1),
+            rounding_of_squares(plan.coarse),
         )
 
     @cached_property
@@ -412,6 +425,12 @@ class CentralMoments:
         return np.asarray(self._bessel**2 * np.where(np.eye(len(m2), dtype=bool), diagonal, found))
 
     @cached_property
+    def covariance_rounding(self) -> Floats:
+        """Largest errors of ``covariance`` by the rounding of entries."""
+        spread = np.sqrt(np.maximum(self.variances, 0.0) + np.sqrt(np.diagonal(self.noise_variance)))
+        return np.asarray(self.rounding * (spread[:, None] + spread + self.rounding))
+
+    @cached_property
     def squared_products(self) -> Floats:
         """Averages of (z_i - m_i)^2 (z_j - m_j)^2, with noise."""
         mi, mj, T, own = self.mean[:, None], self.mean, self.thirds, np.diagonal(self.products)
@@ -434,15 +453,35 @@ class CentralMoments:
         return np.asarray(np.where(np.eye(len(mj), dtype=bool), self.squared_products, found))
 
     @cached_property
-    def fourth_order_std(self) -> Floats:
-        """Standard deviations of the noise of ``squared_products``: of its own moments, thirds, products and means."""
+    def fourth_order_error(self) -> Floats:
+        """Errors of ``squared_products``: standard deviations of noise, and the largest ones of rounded squares.
+
+        Squares, thirds, products and means have noise. Rounding has the same error in all rows with the same values,
+        which a shift by the means does not remove.
+        """
         mi, mj, T, own = self.mean[:, None], self.mean, self.thirds, np.diagonal(self.products)
         diagonal = np.where(np.eye(len(mj), dtype=bool), 2.0, 1.0)
         slope = -2 * T.T + 2 * mi * own + 4 * mj * self.products - 6 * mi * mj**2
         by_means = (slope**2 + slope.T**2) * self.mean_std**2 * diagonal
         by_thirds = 4 * (mi**2 + mj**2) * self.thirds_std**2 * diagonal
         by_products = (2 * (mi**4 + mj**4) + 16 * mi**2 * mj**2) * self.products_std**2 * diagonal
-        return np.sqrt(self.squares_std**2 * diagonal + by_means + by_thirds + by_products)
+        noise = np.sqrt(self.squares_std**2 * diagonal + by_means + by_thirds + by_products)
+        size = self._size**2
+        return np.asarray(noise + self.square_rounding * (size[:, None] + size + self.square_rounding))
+
+    @cached_property
+    def _size(self) -> Floats:
+        """Upper limits of the roots of the averages of z_i^2."""
+        noise = np.sqrt(2) * self.products_std
+        return np.asarray(np.sqrt(np.clip(np.diagonal(self.products) + noise, 0.0, 1.0)))
+
+    @cached_property
+    def cubed_error(self) -> Floats:
+        """Errors of ``cubed_products``, likewise. Moments other than fourths have half of the errors of squares."""
+        r, m = self._size, np.abs(self.mean)
+        rounding = self.square_rounding * (2 * r + m[:, None] * (m + 3 * r) + r[:, None] * m)
+        noise = np.sqrt(self.fourths_std**2 + (self.fourth_order_error / 2) ** 2)
+        return np.asarray(noise + rounding)
 
     @cached_property
     def unseen_products(self) -> Floats:
@@ -457,19 +496,20 @@ class CentralMoments:
 
     @cached_property
     def raised(self) -> Floats:
-        """``squared_products`` with one row more, raised by one standard deviation of their noise: within the box."""
+        """``squared_products`` with one row more, raised by their errors: within the box."""
         lowest = np.minimum(self.covariance**2, 1.0)
-        return np.clip(self.squared_products + self.unseen_products + self.fourth_order_std, lowest, 16.0)
+        return np.clip(self.squared_products + self.unseen_products + self.fourth_order_error, lowest, 16.0)
 
     @cached_property
     def sampling_variance(self) -> Floats:
-        """Variances of the sampling errors of ``covariance``."""
-        return np.asarray(np.maximum(self.raised - self.covariance**2, 0.0) / self.n)
+        """Variances of the sampling errors of ``covariance``, with squared errors of rounding."""
+        spread = np.maximum(self.raised - self.covariance**2, 0.0)
+        return np.asarray(spread / self.n + self.covariance_rounding**2)
 
     @cached_property
     def identified(self) -> NDArray[np.bool_]:
         """Whether the noise of a column's variance is small compared to the variance: shape (d,)."""
-        noise = np.sqrt(np.diagonal(self.noise_variance))
+        noise = np.sqrt(np.diagonal(self.noise_variance)) + np.diagonal(self.covariance_rounding)
         return np.asarray((self.variances > 0) & (noise <= MOST_NOISE * self.variances))
 
     @cached_property
@@ -505,13 +545,16 @@ class CentralMoments:
         u31 = self.cubed_products / (v[:, None] * np.sqrt(scale))
         u4 = np.diagonal(self.squared_products) / v**2
         spread = (1 + 2 * half) * u22 + half * (u4[:, None] + u4) - r * (u31 + u31.T)
-        error = self.fourth_order_std / scale
+        error = self.fourth_order_error / scale
         fourth = np.diagonal(error)
-        u31_std = np.sqrt(self.fourths_std**2 + (self.fourth_order_std / 2) ** 2) / (v[:, None] * np.sqrt(scale))
+        u31_error = self.cubed_error / (v[:, None] * np.sqrt(scale))
         raise_by = np.sqrt(
             ((1 + 2 * half) * error) ** 2
             + half**2 * (fourth[:, None] ** 2 + fourth**2)
-            + r**2 * (u31_std**2 + u31_std.T**2)
+            + r**2 * (u31_error**2 + u31_error.T**2)
         )
         sampling = np.maximum(spread + raise_by, 0.0) / self.n
-        return np.where(both, self.correlation_noise + sampling, np.inf)
+        moved = self.covariance_rounding / np.sqrt(scale)
+        own = np.diagonal(moved)
+        rounding = moved + np.abs(r) / 2 * (own[:, None] + own)
+        return np.where(both, self.correlation_noise + sampling + rounding**2, np.inf)

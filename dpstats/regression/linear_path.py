@@ -79,6 +79,10 @@ _CROSSING = 0.15
 """Change of the mean excess beyond 1.5 standard deviations over a small change of normal residuals: 0.13."""
 _FILLED = 0.6
 """Standard deviation of the residuals, in half-widths of the outcome's bounds, above which none is clipped."""
+_MOST_LEFT = 0.5
+"""Largest part of a slope that its remaining error counts as."""
+_WEAKER = 25.0
+"""Variance of the column that varies the most over another one's, in half-widths: half of a slope's size counts."""
 _COMMON_TAIL = 0.08
 """Mean excess beyond 1.5 standard deviations for exponential residuals, in standard deviations."""
 _SKEWED = 2.6
@@ -301,12 +305,37 @@ class LinearPath(Path):
         theta = self.whitening.T @ theta
         parts = [*samples, self.noise, self.left]
         robust, model, noise, left = (self.whitening.T @ part @ self.whitening for part in parts)
+        stretch = self._stretch(theta, left)
+        left *= np.outer(stretch, stretch)
         scale = self._set_intercept(theta, [robust, model], noise, left)
         privacy = noise + left
         y_half = self.plan.design.y_half
         found = self._in_units(theta, [robust + privacy, model + privacy, privacy, left], scale * y_half, self.outside)
         uneven = self.uneven or self.pulled or skewed
-        return replace(found, uneven=uneven, peaked=self.peaked, hidden=hidden, hidden_level=self.hidden_level)
+        return replace(
+            found,
+            uneven=uneven,
+            peaked=self.peaked,
+            hidden=hidden,
+            hidden_level=self.hidden_level,
+            stretched=stretch**2,
+        )
+
+    def _stretch(self, theta: Floats, left: Floats) -> Floats:
+        """Return the factors of the remaining errors of slopes that are larger than the expected ones.
+
+        Steps leave a part of the first error, which is the slope itself. If a slope t keeps the part c of it, |t| is at
+        most |estimate|/(1 - c). The size counts where a column varies less than others, in half-widths: elsewhere the
+        stated part is large enough.
+        """
+        unknown = np.maximum(np.diagonal(self.whitening.T @ self.unknown @ self.whitening), 1e-300)
+        part = np.sqrt(np.minimum(np.diagonal(left) / unknown, _MOST_LEFT**2))
+        larger = np.maximum((theta / (1 - part)) ** 2 / unknown - 1, 0.0)
+        slopes = slice(int(self.plan.design.intercept), None)
+        weaker = unknown[slopes] / min(unknown[slopes], default=1.0)
+        found = np.ones(self.p)
+        found[slopes] += larger[slopes] * weaker / (weaker + _WEAKER)
+        return np.sqrt(found)
 
     def _set_intercept(self, theta: Floats, samples: list[Floats], noise: Floats, left: Floats) -> float:
         """Correct the intercept by the mean residual, and return the standard deviation of the residuals."""

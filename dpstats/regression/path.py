@@ -274,6 +274,8 @@ class Estimate:
         The part of ``privacy`` that is the remaining error of the Newton steps.
     unknown : array of shape (p, p)
         Covariance of the coefficients before the first step. 0 for logistic and log-linear regressions without levels.
+    stretched : array of shape (p,), or 1
+        Factors of the variances in ``left`` for slopes that are larger than ``unknown`` expects.
     condition : float
         Condition number of the curvature in the last coordinates, after its eigenvalues are raised.
     scale : float
@@ -334,6 +336,7 @@ class Estimate:
     dispersion: tuple[float, float] = (math.nan, math.nan)
     width: float = math.nan
     typical: float = math.nan
+    stretched: Floats | float = 1.0
     offset_outside: float = math.nan
     weight_outside: float = math.nan
 
@@ -764,10 +767,11 @@ class Path(ABC):
 def find_identified(found: Estimate, cov: NDArray[np.float64], plan: RegressionPlan) -> NDArray[np.bool_]:
     """Return whether each slope is identified, if ``cov`` is the covariance of the errors.
 
-    It is not if most of its error variance remains uncorrected. In a linear regression the error variance must also be
-    a part of the variance that was unknown before the first step. The curvature of the other models changes with the
-    coefficients, so their remaining error is known less well.
+    It is not if most of its error variance remains uncorrected, for a slope of the expected size. In a linear
+    regression the error variance must also be a part of the variance that was unknown before the first step. The
+    curvature of the other models changes with the coefficients, so their remaining error is known less well.
     """
     left, error, unknown = (np.diagonal(part) for part in (found.left, cov, found.unknown))
-    hidden = (2 * left > error) & (error > _LEARNED * unknown)
+    expected = left / found.stretched
+    hidden = (2 * expected > error - left + expected) & (error > _LEARNED * unknown)
     return ~hidden[int(plan.design.intercept) :] & (not plan.is_lost(found.rows))

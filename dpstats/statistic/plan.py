@@ -76,6 +76,8 @@ class StatisticPlan(ReleasePlan):
         Largest bias of a block of m rows that intervals count, times m and in standard deviations of a block.
     parameters : int
         Number of parameters that the function estimates.
+    complete : float
+        Part of the rows of a block that the allowances count: less than 1 if incomplete rows are left out.
 
     Examples
     --------
@@ -92,6 +94,7 @@ class StatisticPlan(ReleasePlan):
     skewness: float
     remainder: float
     parameters: int
+    complete: float = 1.0
 
     @property
     def block_size(self) -> int:
@@ -101,12 +104,12 @@ class StatisticPlan(ReleasePlan):
     @property
     def block_skewness(self) -> float:
         """Largest skewness of the value of a block that intervals count."""
-        return self.skewness / math.sqrt(self.block_size)
+        return self.skewness / math.sqrt(self.complete * self.block_size)
 
     @property
     def block_bias(self) -> float:
         """Largest bias of the value of a block that intervals count, in its standard deviations."""
-        return self.remainder / self.block_size
+        return self.remainder / (self.complete * self.block_size)
 
     @property
     def least_std(self) -> float:

@@ -62,6 +62,7 @@ _SIZE_PER_PARAMETER = {None: 20, "jackknife": 20, "jackknife2": 30}  # rows for 
 _MANY_FAILURES = 0.3  # failed blocks over the square root of all blocks
 _SURE = 2.5  # standard deviations of the noise in the number of failed blocks
 _MANY_CLIPPED = 0.1  # of blocks
+_COMPLETE = 0.5  # of the rows of a block, if incomplete ones are left out
 _ONE_STD = 0.158655  # beyond one standard deviation of a normal error
 _BATCH = 32  # blocks that a process is given at a time
 
@@ -112,8 +113,8 @@ class PrivateStatistic(HasEstimates, PrivateEstimator[StatisticPlan]):
     n_jobs : int, default=1
         Processes that compute blocks; -1 is one per core.
     missing : {"error", "drop"}, default="error"
-        "drop" leaves a row with a missing entry out of its block, which then has fewer rows. Where many are
-        missing, give fewer ``blocks``.
+        "drop" leaves a row with a missing entry out of its block, which then has fewer rows. Intervals allow for half
+        as many. Where more are missing, give fewer ``blocks``.
     missing_codes : sequence of numbers and text, optional
         Public codes of missing entries, such as ``[-999, "unk"]``, in all columns. Numbers are compared by value, words
         by text.
@@ -240,7 +241,7 @@ class PrivateStatistic(HasEstimates, PrivateEstimator[StatisticPlan]):
         # The remaining bias is of order m^-2. It must be small beside n^-1/2.
         per_root = 1.7 if parameters == 1 else 3 * parameters - 1
         least = max(_LEAST_SIZE[self.bias] + further, int(per_root * n**0.25))
-        return statistic_plan(
+        made = statistic_plan(
             n,
             d,
             guarantee,
@@ -252,6 +253,7 @@ class PrivateStatistic(HasEstimates, PrivateEstimator[StatisticPlan]):
             remainder if self.bias else 0.0,
             self.resolution is not None,
         )
+        return replace(made, complete=_COMPLETE) if self.missing == "drop" else made
 
     def _boxes(self) -> list[Box]:
         """Return the bounds of every output."""
@@ -397,11 +399,12 @@ class PrivateStatistic(HasEstimates, PrivateEstimator[StatisticPlan]):
         )
 
     def _notes(self) -> list[str]:
+        halves = ", if at least half of its rows are complete" if self.missing == "drop" else ""
         found = [
             "Intervals include sampling error, noise, a skewness of a row's influence of at most "
             f"{self.plan_.skewness:g}, and a bias of a block of at most {self.plan_.block_bias:.2g} of its standard "
-            "deviation. Intervals assume that no row alone moves its block far from the others. Test this with "
-            "rehearse on public rows, and give a larger skewness and remainder for heavier tails.",
+            f"deviation{halves}. Intervals assume that no row alone moves its block far from the others. Test this "
+            "with rehearse on public rows, and give a larger skewness and remainder for heavier tails.",
             "The guarantee holds if the function uses only the rows of its block.",
         ]
         if not np.all(self.located_):

@@ -23,6 +23,7 @@ from dpstats.covariance.moments import (
     movement,
 )
 from dpstats.data.rows import Table
+from dpstats.lattice.products import ROWS
 
 
 def distance(
@@ -126,12 +127,15 @@ def test_squares_at_a_larger_weight_are_not_free() -> None:
 @pytest.mark.parametrize("d", [1, 3, 8])
 def test_the_stated_movement_is_that_of_the_theorem_and_of_rounding(d: int, coarse: int) -> None:
     least = bound(d, MEAN_WEIGHT * d, HIGHER_WEIGHT)
-    assert least < movement(d, coarse) < least * (1 + 8 * 2.0**-coarse)
+    assert least < movement(d, coarse) < least * (1 + 4 * 4.0**-coarse)
 
 
 @pytest.mark.parametrize("n", [2, 1000, 2**20, 2**26, 2**31])
 def test_sums_stay_below_the_largest_integer(n: int) -> None:
-    assert n * 16 ** coarse_bits(n) < 2**63 and n * 4 ** fine_bits(n) < 2**63
+    squares, fine = 4 ** coarse_bits(n), 2 ** fine_bits(n)
+    assert n * squares**2 < 2**63 and n * squares * fine < 2**63 and n * fine**2 < 2**63
+    # Products of a block of rows are exact as floats.
+    assert ROWS * squares**2 <= 2**53 and ROWS * squares * fine <= 2**53 and ROWS * fine**2 <= 2**53
     assert coarse_bits(n) <= fine_bits(n)
 
 
@@ -140,12 +144,13 @@ def test_sums_are_those_of_rational_numbers() -> None:
     plan = PrivateCovariance(bounds=(-3, 5)).plan(*X.shape)
     found = PrivateCovariance(bounds=(-3, 5))._read(Table(X), plan)[STAGE]
     fine = np.rint(np.clip((X - 1) / 4, -1, 1) * 2**plan.bits).astype(object)
-    coarse = np.array([[round(Fraction(int(k), 2 ** (plan.bits - plan.coarse))) for k in row] for row in fine])
-    coarse = coarse.astype(object)
+    squares = np.array([[round(Fraction(int(k) ** 2, 4 ** (plan.bits - plan.coarse))) for k in row] for row in fine])
+    squares = squares.astype(object)
+    cubes = [round(Fraction(int(q * k), 2**plan.bits)) for q, k in zip(squares[:, 1], fine[:, 1], strict=True)]
     assert found["sums"].tolist() == [int(k) for k in fine.sum(axis=0)]
     assert found["products, diagonal"].tolist() == [int(k) for k in (fine**2).sum(axis=0)]
     assert found["products, above the diagonal"][1] == int((fine[:, 0] * fine[:, 2]).sum())
-    assert found["squares of products, above the diagonal"][2] == int((coarse[:, 1] ** 2 * coarse[:, 2] ** 2).sum())
-    assert found["thirds"].reshape(3, 3)[0, 2] == int((coarse[:, 0] ** 2 * coarse[:, 2]).sum())
+    assert found["squares of products, above the diagonal"][2] == int((squares[:, 1] * squares[:, 2]).sum())
+    assert found["thirds"].reshape(3, 3)[0, 2] == int((squares[:, 0] * fine[:, 2]).sum())
     # Ordered pairs of two columns: (0, 1), (0, 2), (1, 0), ...
-    assert found["fourths"][2] == int((coarse[:, 1] ** 3 * coarse[:, 0]).sum())
+    assert found["fourths"][2] == int((np.array(cubes, dtype=object) * fine[:, 0]).sum())

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
-from dpstats.covariance.moments import CentralMoments
+from dpstats.covariance import PrivateCovariance
+from dpstats.covariance.moments import STAGE, CentralMoments
+from dpstats.data.rows import Table
 
 Z = np.random.default_rng(0).beta(2.0, 5.0, (4000, 3)) * 1.4 - 0.6
 Z[:, 1] = 0.5 * Z[:, 1] + 0.5 * Z[:, 0]
@@ -60,7 +64,7 @@ def test_noise_variances_are_those_of_simulated_noise() -> None:
         fourths.append(noisy.squared_products)
     # Spreads of 2,000 draws have errors of 1.6%: six of them, a false alarm below 1e-7.
     assert np.allclose(np.var(covariances, axis=0), given.noise_variance, rtol=0.2)
-    assert np.allclose(np.std(fourths, axis=0), given.fourth_order_std, rtol=0.15)
+    assert np.allclose(np.std(fourths, axis=0), given.fourth_order_error, rtol=0.15)
 
 
 def test_columns_whose_variance_is_noise_are_not_identified() -> None:
@@ -82,3 +86,35 @@ def test_rare_events_that_never_meet_are_not_certain() -> None:
     # No row has both, and one is counted: a variance of 1 in the number of rows with both.
     assert found.correlation_variance[0, 1] == pytest.approx(1 / (n * p) ** 2, rel=0.1)
     assert found.sampling_variance[0, 1] == pytest.approx(1 / n**2, rel=0.1)
+
+
+@pytest.mark.parametrize("place", [-0.99, -0.5, 0.0, 0.3, 0.9])
+@pytest.mark.parametrize("size", [0.1, 0.02, 0.005, 0.0005])
+def test_rounded_moments_are_as_near_as_they_say(size: float, place: float) -> None:
+    X = place + size * np.random.default_rng(5).poisson([0.6, 3.0], (500, 2)).clip(0, 10) / 10 * (1 - 2 * (place > 0))
+    estimator = PrivateCovariance(bounds=(-1.0, 1.0), delta=0.0)
+    plan = estimator.plan(*X.shape)
+    steps = estimator._read(Table(X), plan)[STAGE]
+    released = {block.name: np.asarray(steps[block.name]) * block.spacing for block in plan.stages[0].blocks}
+    stds = dict.fromkeys(["mean_std", "products_std", "squares_std", "thirds_std", "fourths_std"], 0.0)
+    found = replace(CentralMoments.from_release(released, plan), **stds)
+    assert (np.abs(found.covariance - np.cov(X.T)) <= found.covariance_rounding + 1e-15).all()
+    z = np.rint(X * 2.0**plan.bits) / 2.0**plan.bits
+    u = z - z.mean(axis=0)
+    apart = np.abs(found.squared_products - (u**2).T @ u**2 / len(u))
+    assert (apart <= found.fourth_order_error + 1e-15).all()
+    assert (np.abs(found.cubed_products - (u**3).T @ u / len(u)) <= found.cubed_error + 1e-15).all()
+
+
+@pytest.mark.parametrize(("n", "wider", "longer"), [(500, 1, 1.05), (5000, 1, 1.05), (5000, 5, 1.2), (5000, 20, 5)])
+def test_where_noise_is_nothing_errors_are_those_of_the_rows(n: int, wider: float, longer: float) -> None:
+    # Few values, far from the center of their bounds: rounding once left them a sampling error of 0.
+    X = np.random.default_rng(n).poisson([0.6, 3.0], (n, 2))
+    made = PrivateCovariance(bounds=(10 - 10 * wider, 10 + 10 * wider), epsilon=1e9, random_state=0).fit(X)
+    u, i, j = X - X.mean(axis=0), *np.triu_indices(2)
+    v, r = u / u.std(axis=0), np.corrcoef(X.T)[0, 1]
+    parts = np.column_stack([u[:, i] * u[:, j], v[:, 0] * v[:, 1] - r * (v**2).sum(axis=1) / 2])
+    found = [made.confidence_interval(), made.correlation().confidence_interval()]
+    widths = np.concatenate([each.high - each.low for each in found])
+    ratios = widths / (2 * 1.96 * parts.std(axis=0) / np.sqrt(n))
+    assert (ratios > 0.97).all() and (ratios < longer).all()

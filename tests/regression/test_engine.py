@@ -51,6 +51,10 @@ def test_a_slope_is_not_identified_if_most_of_its_error_was_there_before_the_ste
     for n, expected in ((100_000, [False, True, True]), (100, [False] * 3)):  # noise only, as the plan says
         plan = regression_plan("linear", design, n, 1.0, 1e-6)
         assert find_identified(replace(estimate, rows=n), np.eye(3), plan).tolist() == expected
+    # Where the error is that of a slope of twice the expected size, less than half of it would be left of that one.
+    estimate = replace(estimate, rows=100_000, stretched=np.array([4.0, 4.0, 1.0]))
+    plan = regression_plan("linear", design, 100_000, 1.0, 1e-6)
+    assert find_identified(estimate, np.eye(3), plan).tolist() == [True] * 3
 
 
 @pytest.mark.parametrize("model", [PrivateLinearRegression, PrivateCountRegression])

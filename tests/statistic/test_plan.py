@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 import pytest
 
@@ -134,3 +136,12 @@ def test_a_larger_skewness_than_usual_never_makes_blocks_smaller(n: int, epsilon
         for skewness in (8.0, 10.0, 12.0, 16.0, 30.0)
     ]
     assert counts == sorted(counts, reverse=True) and counts[-1] < counts[0]
+
+
+def test_allowances_of_blocks_with_missing_rows_are_those_of_half_as_many() -> None:
+    plans = [PrivateStatistic(np.mean, missing=policy).plan(20_000) for policy in ("error", "drop")]
+    whole, left = plans
+    assert left.block_size == whole.block_size and left.stages == whole.stages
+    assert left.block_skewness == pytest.approx(math.sqrt(2) * whole.block_skewness)
+    assert left.block_bias == pytest.approx(2 * whole.block_bias)
+    assert left.planned_width > whole.planned_width
