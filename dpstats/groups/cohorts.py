@@ -25,7 +25,7 @@ from dpstats.groups.group_quantiles import GroupQuantiles
 from dpstats.groups.ratios import GroupMeansPlan
 from dpstats.inference.papers import UNKNOWN
 from dpstats.inference.reports import Records, told_parameters
-from dpstats.inference.results import Summary, about_missing, hide_noise, significant
+from dpstats.inference.results import Summary, about_missing, hide_noise, list_some, significant
 from dpstats.mechanisms.unknown_bounds import wants_bounds
 from dpstats.privacy.budget import PrivacyBudget
 from dpstats.privacy.guarantee import PrivacyGuarantee
@@ -70,7 +70,8 @@ class CohortPlan(ReleasePlan):
                 least = float(plan.least_std(each)[0])
                 words = f"{plan.describe_noise(each)}; a standard deviation needs {least:.3g}"
             elif isinstance(plan, GroupQuantilesPlan):
-                words = f"ranks have errors of sd {plan.rank_error:.3g} rows; quartiles need {plan.least_rows:,}"
+                error = f"ranks have errors of sd {plan.rank_error:.3g} evenly spaced rows"
+                words = f"{error}; quartiles need {plan.least_rows:,}"
             else:
                 assert isinstance(plan, TablePlan)
                 std = plan.cell_noise.std
@@ -212,7 +213,7 @@ class CohortTable(PrivateEstimator[CohortPlan]):
           noise in an arm of n/2 = 2000 rows:
             arm: a count has sd 8.48 rows, 0.42% of the arm
             age: noise of its mean 0.246 (0.389 at a bound); a standard deviation needs 6.42
-            visits: ranks have errors of sd 22.2 rows; quartiles need 370
+            visits: ranks have errors of sd 22.2 evenly spaced rows; quartiles need 370
         """
         n = check_integer("n_samples", n_samples, at_least=2, at_most=2**31)
         parts = self._make_parts()
@@ -364,6 +365,11 @@ class CohortTable(PrivateEstimator[CohortPlan]):
         notes.append(" ".join(filter(None, [LEFT_OUT, numbers, about_missing(self.missing)])))
         if any(isinstance(part, GroupMeans | GroupQuantiles) for part in self.parts_.values()):
             notes.append("Numbers beyond the bounds of their column count as the nearer bound.")
+        if tied := [name for name, part in self.parts_.items() if isinstance(part, GroupQuantiles) and not part.step]:
+            notes.append(
+                f"Quartiles of {list_some(tied)} can be off by far more than the noise where many rows share a value, "
+                "such as rounded numbers or zeros. Declare step."
+            )
         return notes
 
     def _records(self) -> Records:

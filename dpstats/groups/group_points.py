@@ -171,7 +171,8 @@ class GroupQuantilesPlan(GridPlan):
         """Return the facts as sentences."""
         least, each = self.least_rows, self.n_samples / len(self.groups)
         units = self.guarantee.units
-        found = [f"standard deviation of a rank's error: about {self.rank_error:.3g} {units} of each group"]
+        error = f"{self.rank_error:.3g} evenly spaced {units} of each group"
+        found = [f"standard deviation of a rank's error: about {error}"]
         what = "an estimate" if self.confidence_level is None else "an estimate and both limits of an interval"
         if least > each:
             found.append(

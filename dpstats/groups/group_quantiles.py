@@ -172,7 +172,7 @@ class GroupQuantiles(OneColumn[GroupQuantilesPlan]):
         Release plan for n = 5000, d = 1: (epsilon = 1, delta = 0), one row replaced
           rows of each group: 2 numbers, Laplace noise of scale 20
           points: 4 of 1,048,577 points, exponential mechanism of scale 4.44444 in half rows of a group
-          standard deviation of a rank's error: about 4.43 rows of each group
+          standard deviation of a rank's error: about 4.43 evenly spaced rows of each group
           a group of about 189 rows or more has an estimate and both limits of an interval
         """
         n = check_sizes(n_samples, n_features)

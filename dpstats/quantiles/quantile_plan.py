@@ -195,7 +195,8 @@ class QuantilePlan(GridPlan):
     def notes(self) -> list[str]:
         """Return the facts as text, one line each."""
         units = f"{self.n_samples:,} {self.guarantee.units}"
-        rows = f"standard deviation of a rank's error: about {self.rank_error:.3g} of {units}"
+        even = "" if self.halving else ", if these are evenly spaced"
+        rows = f"standard deviation of a rank's error: about {self.rank_error:.3g} of {units}{even}"
         return [rows, *self.unseparated_note()]
 
     def unseparated_note(self) -> list[str]:
