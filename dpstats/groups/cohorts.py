@@ -367,7 +367,7 @@ class CohortTable(PrivateEstimator[CohortPlan]):
             notes.append("Numbers beyond the bounds of their column count as the nearer bound.")
         if tied := [name for name, part in self.parts_.items() if isinstance(part, GroupQuantiles) and not part.step]:
             notes.append(
-                f"Quartiles of {list_some(tied)} can be off by far more than the noise where many rows share a value, "
+                f"Quartiles of {list_some(tied)} can have ranks far from 25%, 50% and 75% if many rows share a value, "
                 "such as rounded numbers or zeros. Declare step."
             )
         return notes

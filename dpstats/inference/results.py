@@ -513,8 +513,9 @@ def list_some(names: Sequence[Any], most: int = 6) -> str:
     >>> list_some(["a", "b", "c", "d"], most=2)
     'a, b and 2 more'
     """
-    left = len(names) - most
-    return ", ".join(map(str, names[:most])) + (f" and {left:,} more" if left > 0 else "")
+    left, shown = len(names) - most, map(str, names[:most])
+    listed = ", ".join(f"({name})" if ", " in name else name for name in shown)
+    return listed + (f" and {left:,} more" if left > 0 else "")
 
 
 NOISE_ONLY = 2.0

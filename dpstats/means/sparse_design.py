@@ -171,7 +171,9 @@ class Balls:
 
 
 @lru_cache(maxsize=256)
-def release_balls(n: int, d: int, s: int, max_signal: float, mu: float, *, intervals: bool = False) -> Balls:
+def release_balls(
+    n: int, d: int, s: int, max_signal: float, mu: float, *, most_stages: int = _MAX_STAGES, intervals: bool = False
+) -> Balls:
     """Return the balls that plan the least noise, or with ``intervals`` the shortest interval for any rows.
 
     A single ball about 0 is among the candidates. A row of unit variances lies within sqrt(s + r^2) + 2 of a center
@@ -184,7 +186,7 @@ def release_balls(n: int, d: int, s: int, max_signal: float, mu: float, *, inter
     sampling = s * (1 + 2 * math.log(d / s)) / n
     largest = float(2 * gammaincinv(s / 2, 0.95))
     made: list[tuple[float, Balls]] = []
-    for count in range(1, _MAX_STAGES + 1):
+    for count in range(1, most_stages + 1):
         for growth in _GROWTH if count > 1 else _GROWTH[:1]:
             shares = growth ** np.arange(count)
             shares *= (1 - 1e-14) / shares.sum()

@@ -319,8 +319,8 @@ class Block:
     def _in_panels(self) -> bool:
         return self.store.ndim == 3
 
-    def lay_out(self, points: NDArray[np.float32]) -> NDArray[np.float32]:
-        """Return other rows as ``store`` has these."""
+    def arrange(self, points: NDArray[np.float32]) -> NDArray[np.float32]:
+        """Return other rows in the layout of ``store``."""
         return to_panels(points) if self._in_panels else points
 
     @property
@@ -444,7 +444,7 @@ class Block:
     ) -> StepSums:
         """Return the sums of rows in a ball times their scaled ``parts``, and of products of rows.
 
-        ``products`` are those of all rows, and ``weights`` has the weights of their entries. It is a mask if the
+        ``products`` are of all rows, and ``weights`` has the weights of their entries. It is a mask if the
         products are of some rows. ``stretch`` has a factor of each row before the ball.
         """
         if not self._in_panels:

@@ -509,7 +509,7 @@ class Level(ABC):
         Mean that the last gradient alone shows, over the mean before the step, with the standard deviations of its
         noise and of its sampling error. For log odds it is a rate.
     most : float
-        Largest linear predictor that the bounds of the outcome allow. A limit beyond it says nothing.
+        Largest linear predictor that the bounds of the outcome allow. Limits beyond it are infinite.
     """
 
     before: float

@@ -415,7 +415,7 @@ class Centers:
         steps = np.zeros((len(self.covariates), self.covariates.shape[1] + 1), dtype=np.float32)
         steps[:, :-1] = self.covariates * 2.0**X_BITS
         # Differences of integers below 2^23 are exact.
-        return y, block.lay_out(block.points - steps[block.groups])
+        return y, block.arrange(block.points - steps[block.groups])
 
 
 @dataclass(frozen=True, eq=False)

@@ -130,12 +130,6 @@ def test_half_widths_of_equal_columns_are_equal_and_ordered():
     assert widths[1] == pytest.approx(normal_laplace_quantile(0.025, 2.0, 1.0), rel=1e-12)
 
 
-def test_half_widths_with_an_estimated_variance_are_students():
-    # t table, two-sided 95%: 2.228139 at 10 degrees of freedom, 12.706205 at 1.
-    widths = half_widths(0.025, np.ones(2), "gaussian", np.zeros(2), np.array([10.0, 1.0]))
-    np.testing.assert_allclose(widths, [2.228139, 12.706205], rtol=1e-6)
-
-
 def test_simultaneous_level_is_sidaks():
     # 1 - (1 - a)^(1/m) = .0102062 for a = .05, m = 5 (Sidak 1967, as tabled).
     assert 1 - simultaneous_level(0.95, 5) == pytest.approx(0.0102062, abs=5e-8)

@@ -66,7 +66,7 @@ REFUSED: dict[str, tuple[Callable[..., Any], int, int]] = {
         7,
         9,
     ),
-    "ranks.rank_tests._MOST_ROWS": (
+    "ranks.rank_tests.MOST_ROWS": (
         lambda **more: MannWhitneyTest(groups=["a", "b"], sizes=[20, 20], **more).fit(X[:, 0], LABELS).pvalue_,
         39,
         40,

@@ -480,7 +480,7 @@ def test_names_ignore_the_case_of_ascii_letters_only() -> None:
     sql = PrivateSQL(database, epsilon=1000.0, public_tables=["é"], random_state=0)
     answers = {text: sql.query(text).value for text in ('SELECT COUNT("Ä") FROM t', 'SELECT COUNT("ä") FROM T')}
     assert [*answers.values()] == [1.0, 3.0] and sql.query('SELECT COUNT(*) FROM "É"').value == 1.0
-    with pytest.raises(InvalidParameter, match="names ignore case, got 't' and 'T'"):
+    with pytest.raises(InvalidParameter, match="names that differ in more than case, got 't' and 'T'"):
         PrivateSQL({"t": database.sql("FROM t").df(), "T": database.sql("FROM t").df()}, epsilon=1.0)
 
 

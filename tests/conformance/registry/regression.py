@@ -338,7 +338,7 @@ class _OutcomeFree(Blocks):
         found = super().answer(question)
         if isinstance(question, LinearStep):
             block = self.block(slice(None))
-            rows, fitted = block.bound(question.ball).rows(), question.fitted(block)
+            rows, fitted = block.bound(question.ball)[0], question.fitted(block)
             v = np.rint((block.y - fitted) / question.width * 2.0**question.bits)
             found[GRADIENT] = (v @ rows).astype(np.int64)
         return found
@@ -415,7 +415,7 @@ def product_clip() -> Understated:
         rows = Blocks(data[:, :-1], data[:, -1], plan.design)
         block = rows.block(slice(None))
         found = rows.answer(question)
-        inside, fitted = block.bound(question.ball).rows(), question.fitted(block)
+        inside, fitted = block.bound(question.ball)[0], question.fitted(block)
         v = (block.y - fitted) / question.width
         product = np.linalg.norm(inside, axis=1) * np.abs(v) * 2.0**-question.bits
         # min(1, C/|x r|): short rows may pull as long ones do, and then the Gram matrix moves beside them.
