@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from scipy import stats
 
 from dpstats.covariance import HotellingTest, PrivateCorrelation, PrivateCovariance, PrivatePCA
-from tests.outside.statements.populations import SIZE, Draw, Floats
+from tests.outside.statements.populations import SIZE, Draw, Floats, drop_some
 from tests.outside.statements.questions import (
     Asker,
     draw_box,
@@ -35,20 +36,35 @@ def _pairs(d: int) -> list[str]:
     return [name for name in _names(d) if "," in name]
 
 
-def _elliptical(draw: Draw, facts: dict[str, Any], d: int) -> tuple[Floats, Floats]:
-    """Return correlated normal rows, or such rows times a common random factor, and their correlations.
+@dataclass(frozen=True)
+class Elliptical:
+    """Correlated normal rows, or such rows times a common random factor.
 
-    A few long rows move the correlations of a finite frame of heavy tails by 0.02 to 0.04.
+    A frame of such rows has correlations of its own. Those of fresh rows are exact.
     """
+
+    matrix: Floats
+    heavy: bool
+
+    @property
+    def correlation(self) -> Floats:
+        covariance = self.matrix.T @ self.matrix + 0.09 * np.eye(len(self.matrix))
+        scale = np.sqrt(np.diag(covariance))
+        found: Floats = covariance / np.outer(scale, scale)
+        return found
+
+    def rows(self, draw: Draw, n: int, missing: float = 0.0) -> Floats:
+        normal, own = draw.normal(size=(2, n, len(self.matrix)))
+        mixed = normal @ self.matrix + 0.3 * own
+        if self.heavy:
+            mixed /= np.sqrt(draw.chisquare(5, size=(n, 1)) / 5)
+        return drop_some(draw, missing, mixed)[0]
+
+
+def _draw_elliptical(draw: Draw, facts: dict[str, Any], d: int) -> Elliptical:
     heavy = bool(draw.random() < 0.4)
-    normal, matrix = draw.normal(size=(SIZE, d)), draw.normal(size=(d, d))
-    mixed = normal @ matrix + 0.3 * draw.normal(size=(SIZE, d))
-    covariance = matrix.T @ matrix + 0.09 * np.eye(d)
-    scale = np.sqrt(np.diag(covariance))
-    if heavy:
-        mixed /= np.sqrt(draw.chisquare(5, size=(SIZE, 1)) / 5)
     facts |= {"x": f"{d} of {'t5' if heavy else 'normal'}", "heavy tails": heavy, "skewed": False, "uneven": False}
-    return mixed, covariance / np.outer(scale, scale)
+    return Elliptical(draw.normal(size=(d, d)), heavy)
 
 
 def draw_covariance(draw: Draw, question: str = "") -> Cell:
@@ -117,7 +133,8 @@ def draw_correlation(draw: Draw, question: str = "", method: str = "") -> Cell:
     n, options = draw_options(draw, facts, DELTAS, 5000 if ranks else 20_000)
     d = int(draw.choice([2, 2, 3, 4]))
     elliptical = bool(draw.random() < 0.6) and not ranks
-    frame, exact = _elliptical(draw, facts, d) if elliptical else (draw_frame(draw, facts, d), None)
+    law = _draw_elliptical(draw, facts, d) if elliptical else None
+    frame = law.rows(draw, SIZE) if law else draw_frame(draw, facts, d)
     facts |= {"of": method, "not elliptical": not elliptical}
     options["method"] = facts["of"]
     given = {}
@@ -130,10 +147,10 @@ def draw_correlation(draw: Draw, question: str = "", method: str = "") -> Cell:
         target = np.array([rank_correlation(frame[:, i], frame[:, j]) for i, j in places])
     else:
         with np.errstate(invalid="ignore", divide="ignore"):
-            target = (np.nan_to_num(np.corrcoef(frame.T)) if exact is None else exact)[np.triu_indices(d, 1)]
+            target = (law.correlation if law else np.nan_to_num(np.corrcoef(frame.T)))[np.triu_indices(d, 1)]
 
     def fit(draw: Draw) -> tuple[Any, Any]:
-        X = sample_rows(draw, frame, n, missing)
+        X = law.rows(draw, n, missing) if law else sample_rows(draw, frame, n, missing)
         return PrivateCorrelation(**options, random_state=seed(draw, facts)).fit(X), X
 
     return Asker("PrivateCorrelation", facts, fit, lambda *_: target, None, _pairs(d), given).cell(draw, question)
@@ -145,7 +162,7 @@ def draw_components(draw: Draw, question: str = "") -> Cell:
     n, options = draw_options(draw, facts, DELTAS)
     d = int(draw.choice([2, 3, 6]))
     normal = bool(draw.random() < 0.7)
-    frame = _elliptical(draw, facts, d)[0] if normal else draw_frame(draw, facts, d, constant=0.0)
+    frame = _draw_elliptical(draw, facts, d).rows(draw, SIZE) if normal else draw_frame(draw, facts, d, constant=0.0)
     box = draw_box(draw, facts, frame)
     count = int(draw.integers(1, min(d, 3) + 1))
     scale = "std" if draw.random() < 0.3 else None
