@@ -18,6 +18,7 @@ import sys
 import time
 from concurrent.futures import ProcessPoolExecutor
 from functools import partial
+from multiprocessing import get_context
 from pathlib import Path
 
 from tqdm import tqdm
@@ -120,7 +121,8 @@ def main() -> int:
     runs = list(dict.fromkeys([*runs, own]))
     one, wrong = partial(run, trials=options.trials, seed=options.seed, confidence=confidence), []
     # Entries cannot be pickled: every process has made its own.
-    with ProcessPoolExecutor(options.jobs) as pool:
+    # Databases have threads, which a fork would not copy.
+    with ProcessPoolExecutor(options.jobs, get_context("spawn")) as pool:
         for number, (row, right) in zip(numbers, tqdm(pool.map(one, numbers), total=len(numbers)), strict=True):
             rows[number] = row
             wrong += [row] * (not right)
