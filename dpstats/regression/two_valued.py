@@ -676,8 +676,8 @@ class LogisticPath(LevelPath):
         rate, noise = float(expit(last.before)) + size * (last.seen - 1), size * last.noise
         rarer = max(min(rate, 1 - rate), noise)
         after, moved = self._measure_move(last)
-        sampling = math.sqrt(min(rarer, 1.0) / max(last.rows, 1.0))
-        return LogitLevel(last.before, after, moved, std, rate, noise, sampling)
+        rows = max(last.rows, 1.0)
+        return LogitLevel(last.before, after, moved, std, rate, noise, math.sqrt(min(rarer, 1.0) / rows), 1 / rows)
 
     def _spread_of_index(self) -> float:
         """Return the variance of the log odds due to errors of the slopes. The intercept compensates for half of it."""
