@@ -460,9 +460,9 @@ class Probabilities(NamedTuple):
 def find_probabilities(distribution: Any, values: NDArray[np.float64]) -> Probabilities:
     """Return the probabilities of rows under a frozen distribution. Its errors may show an entry.
 
-    If all rows are inside the support, scipy computes other last digits than if one is outside, and numpy's power has
-    other ones for a single row than for several. One row would then change others. So one more entry is always outside,
-    and each row is there twice.
+    One row must not change the last digits of others. They depend on whether all rows are inside the support in scipy,
+    and on whether only one is, as numpy has another power of a single row. So one more entry is always outside, and
+    each row is there twice.
     """
     functions = (distribution.cdf, distribution.pmf) if is_discrete(distribution) else (distribution.cdf,)
     given, n = np.concatenate([values, values, [np.nan]]), len(values)

@@ -509,9 +509,9 @@ class Level(ABC):
         Mean that the last gradient alone shows, over the mean before the step, with the standard deviations of its
         noise and of its sampling error. For log odds it is a rate.
     one : float
-        What one outcome more in these rows adds to ``seen``.
+        The change of ``seen`` by one more outcome in these rows.
     most : float
-        Largest linear predictor that the bounds of the outcome allow. A limit beyond it says nothing.
+        Largest linear predictor that the bounds of the outcome allow. Limits beyond it are infinite.
     """
 
     before: float
@@ -530,7 +530,7 @@ class Level(ABC):
         return math.hypot(self.noise, self.sampling)
 
     def reach_unseen(self, z: float) -> float:
-        """Return how far a mean may be above ``seen`` at z standard errors, by the sampling error of that mean.
+        """Return the distance of the upper limit from ``seen``, at z standard errors of the limit.
 
         Without any outcome ``seen`` has no sampling error. This is Wilson's limit of a rare outcome.
         """

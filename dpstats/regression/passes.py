@@ -77,7 +77,7 @@ _EXPONENT = 1022
 class Passes:
     """The passes over rows, by numpy. Points have a last column of ones, and are exact as float32.
 
-    Loops have points in panels (`dpstats.lattice.products.make_panels`), and numpy has those of too many columns.
+    Loops have points in panels (`dpstats.lattice.products.make_panels`), and numpy has rows of too many columns.
     """
 
     compiled = False

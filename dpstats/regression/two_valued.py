@@ -60,7 +60,7 @@ derivatives may miss."""
 _LEAST_CURVED = 1e-12
 """Least curvature of a level. Beyond it, its log odds have no more information than here."""
 _MOST_UNCERTAIN = 0.5
-"""Largest noise of the number of rows of a level, over this number, of which something is known."""
+"""Largest noise of the number of rows of a level, over this number. A level with more has no limits."""
 _NODES, _WEIGHTS = np.polynomial.hermite_e.hermegauss(9)
 _WEIGHTS = _WEIGHTS / _WEIGHTS.sum()
 
@@ -445,8 +445,8 @@ class LevelPath(Path):
                 kept = min(1.0, self.radius / max(length, 1e-12)) ** 2
                 size = share * kept * max(float(self._level_curvature(np.array([before]))[0]), _LEAST_CURVED)
                 along = np.linalg.solve(self.whitening.T, pick) / size
-                # The change is of the mean of as many rows as were released. If noise may explain them, nothing is
-                # known.
+                # The change is of the mean of as many rows as were released. If noise may explain these rows, the
+                # level has no limits.
                 change, uncertain = float(along @ gradient), self._stage_std(CENTER) / 2 / share
                 std = math.hypot(noise * float(np.linalg.norm(along)), change * uncertain)
                 seen, std = 1 + change, math.inf if uncertain > _MOST_UNCERTAIN else std
