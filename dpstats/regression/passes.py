@@ -163,7 +163,7 @@ class Passes:
     ) -> tuple[Integers, Integers]:
         """Return the number of values in each bin, or the sum of their weights, which are integers.
 
-        Values within a relative error of an end are left out, and returned as a list.
+        Values within a relative error of another bin are left out, and returned as a list.
         """
         low = bins.find(values * (1 - error))
         sure = low == bins.find(values * (1 + error)) if error else np.ones(values.size, dtype=bool)
