@@ -258,7 +258,8 @@ class ConformalPredictor(PrivateEstimator[ConformalPlan]):
         It is tried on made rows. A model that fails for these, or predicts at random, is not checked.
         """
         made = np.random.default_rng(0).normal(size=(12, table.X.shape[1]))
-        other = np.where(np.arange(len(made))[:, None] == 0, 1e3, made)
+        # One of the changed rows is the largest, the other the smallest.
+        other = np.vstack([np.outer([1e3, -1e3], np.ones(made.shape[1])), made[2:]])
         for name in self._models:
             if getattr(self, name) is None:
                 continue
@@ -267,7 +268,7 @@ class ConformalPredictor(PrivateEstimator[ConformalPlan]):
             found = attempt(lambda call=call, tables=tables: [*map(call, tables)], InvalidData)  # type: ignore[misc]
             if found is None or not np.array_equal(found[0], found[1], equal_nan=True):
                 continue
-            if not np.array_equal(found[0][1:], found[2][1:], equal_nan=True):
+            if not np.array_equal(found[0][2:], found[2][2:], equal_nan=True):
                 raise refuse(
                     name,
                     got="a model that predicts a row otherwise if another row changes",

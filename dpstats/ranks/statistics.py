@@ -460,12 +460,13 @@ class Probabilities(NamedTuple):
 def find_probabilities(distribution: Any, values: NDArray[np.float64]) -> Probabilities:
     """Return the probabilities of rows under a frozen distribution. Its errors may show an entry.
 
-    If all rows are inside the support, scipy computes other last digits than if one is outside. One row would then
-    change all. So one more entry is always outside.
+    One row must not change the last digits of others. They depend on whether all rows are inside the support in scipy,
+    and on whether only one is, as numpy has another power of a single row. So one more entry is always outside, and
+    each row is there twice.
     """
     functions = (distribution.cdf, distribution.pmf) if is_discrete(distribution) else (distribution.cdf,)
-    given = np.append(values, np.nan)
-    found = attempt(lambda: [np.asarray(one(given), dtype=np.float64)[:-1] for one in functions], Exception)
+    given, n = np.concatenate([values, values, [np.nan]]), len(values)
+    found = attempt(lambda: [np.asarray(one(given), dtype=np.float64)[:n] for one in functions], Exception)
     if found is None:
         raise refuse_data(
             "X",

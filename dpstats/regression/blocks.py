@@ -444,8 +444,8 @@ class Block:
     ) -> StepSums:
         """Return the sums of rows in a ball times their scaled ``parts``, and of products of rows.
 
-        ``products`` are of all rows, and ``weights`` has the weights of their entries. It is a mask if the
-        products are of some rows. ``stretch`` has a factor of each row before the ball.
+        ``products`` says whether to multiply all rows, and ``weights`` has the weights of their entries. It is a mask
+        if only some rows are multiplied. ``stretch`` has a factor of each row before the ball.
         """
         if not self._in_panels:
             return self._sum_plainly(ball, parts, weights, products, meat, stretch)

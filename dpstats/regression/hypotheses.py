@@ -508,6 +508,8 @@ class Level(ABC):
     seen, noise, sampling : float
         Mean that the last gradient alone shows, over the mean before the step, with the standard deviations of its
         noise and of its sampling error. For log odds it is a rate.
+    one : float
+        The change of ``seen`` by one more outcome in these rows.
     most : float
         Largest linear predictor that the bounds of the outcome allow. Limits beyond it are infinite.
     """
@@ -519,12 +521,21 @@ class Level(ABC):
     seen: float
     noise: float
     sampling: float
+    one: float = 0.0
     most: float = math.inf
 
     @property
     def error(self) -> float:
         """Standard deviation of the error of ``seen``."""
         return math.hypot(self.noise, self.sampling)
+
+    def reach_unseen(self, z: float) -> float:
+        """Return the distance of the upper limit from ``seen``, at z standard errors of the limit.
+
+        Without any outcome ``seen`` has no sampling error. This is Wilson's limit of a rare outcome.
+        """
+        half = z * self.one / 2
+        return z * (half + math.hypot(self.error, half))
 
     @abstractmethod
     def lower_distance(self, z: float) -> float:
@@ -555,7 +566,7 @@ class LogLevel(Level):
         if math.isfinite(self.lower_distance(z)):
             return usual
         # The steps may have gone far below the mean. The last gradient knows how far the mean can be above them.
-        most = self.seen + z * self.error
+        most = self.seen + self.reach_unseen(z)
         alone = self.before + math.log(most) - self.after if most > 0 else -math.inf
         return math.inf if self.after + alone >= self.most else max(usual, alone)
 
@@ -580,13 +591,21 @@ class LogitLevel(Level):
 
     def _distance(self, z: float, rate: float, seen: float) -> float:
         """Return the distance to the lower limit of the rate of one of both outcomes."""
-        least, alone = rate - rate * (1 - rate) * z * self.std, seen - z * self.error
-        if least <= 0 or alone <= 0:
+        least, alone = self._least(z, rate, seen)
+        if min(least, alone) <= 0:
             return math.inf
-        # The average of two noisy log odds is too far from 0.
-        if rate > 0.5 and self.noise > _COARSE_NOISE * (1 - rate):
-            least = min(least, alone)
-        return float(logit(rate) - logit(least))
+        if rate > 0.5:
+            if min(self._least(z, 1 - rate, 1 - seen)) <= 0:
+                # The other outcome may never happen: its rate has no lower limit.
+                least = min(least, seen - self.reach_unseen(z))
+            elif self.noise > _COARSE_NOISE * (1 - rate):
+                # The average of two noisy log odds is too far from 0.
+                least = min(least, alone)
+        return float(logit(rate) - logit(least)) if least > 0 else math.inf
+
+    def _least(self, z: float, rate: float, seen: float) -> tuple[float, float]:
+        """Return the lower limits of a rate by the estimate, and by the last gradient alone."""
+        return rate - rate * (1 - rate) * z * self.std, seen - z * self.error
 
     def is_settled(self, errors: float) -> bool:
         rate = float(expit(self.before + self.moved))

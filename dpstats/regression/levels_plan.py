@@ -52,6 +52,7 @@ if TYPE_CHECKING:
 # 2. Totals of the outcomes by level, clipped to this range: centers of the levels.
 # 3. Sums of the covariates by level, unless levels are randomized: centers of the covariates. They have a part beyond
 #    the bounds, because the steps use such rows.
+
 # 4. Newton steps of a linear regression of the centered outcomes on the centered covariates.
 # 5. Totals by level of the residuals, each clipped to a multiple of its scale. Noise is in proportion to this clip.
 

@@ -627,7 +627,8 @@ class LogLinearPath(LevelPath):
         # No mean exceeds the largest outcome. Rows of a level may have less exposure than others.
         offsets = self.plan.design.offsets
         most = math.log(2 * self._half) + (max(self.offset + offsets[1] - offsets[0], 0.0) if offsets else 0.0)
-        return LogLevel(last.before, after, moved, std, last.seen, last.noise, sampling, most)
+        one = linear / (mean * max(last.rows, 1.0))
+        return LogLevel(last.before, after, moved, std, last.seen, last.noise, sampling, one, most)
 
     def _second_order(self, inverse: Any) -> Floats:
         """Return the gradient that the errors of the coefficients add."""

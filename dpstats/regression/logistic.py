@@ -62,7 +62,7 @@ class CurvedRegression(Regression[RegressionPlan]):
         assert found.settled is not None
         self._levels = found.levels
         self.one_sided_, unlimited = find_one_sided(found.levels, self.coef_.size)
-        # Where noise hides a level, steps may have gone anywhere. Predictions take it for the other level.
+        # A level without limits may be anywhere. Predictions take it for the other level.
         self.coef_[unlimited] = 0.0
         known = find_identified(found, getattr(found, cov), plan) & ~unlimited
         open_ended = self.one_sided_ != 0

@@ -77,7 +77,7 @@ _EXPONENT = 1022
 class Passes:
     """The passes over rows, by numpy. Points have a last column of ones, and are exact as float32.
 
-    Loops have points in panels (`dpstats.lattice.products.make_panels`), and numpy has points of too many columns.
+    Loops have points in panels (`dpstats.lattice.products.make_panels`), and numpy has rows of too many columns.
     """
 
     compiled = False
@@ -163,7 +163,7 @@ class Passes:
     ) -> tuple[Integers, Integers]:
         """Return the number of values in each bin, or the sum of their weights, which are integers.
 
-        Values within a relative error of a limit of a bin are left out, and returned as a list.
+        Values within a relative error of another bin are left out, and returned as a list.
         """
         low = bins.find(values * (1 - error))
         sure = low == bins.find(values * (1 + error)) if error else np.ones(values.size, dtype=bool)

@@ -60,7 +60,7 @@ derivatives may miss."""
 _LEAST_CURVED = 1e-12
 """Least curvature of a level. Beyond it, its log odds have no more information than here."""
 _MOST_UNCERTAIN = 0.5
-"""Noise of the number of rows of a level, over this number, above which the level has no limits."""
+"""Largest noise of the number of rows of a level, over this number. A level with more has no limits."""
 _NODES, _WEIGHTS = np.polynomial.hermite_e.hermegauss(9)
 _WEIGHTS = _WEIGHTS / _WEIGHTS.sum()
 
@@ -445,7 +445,8 @@ class LevelPath(Path):
                 kept = min(1.0, self.radius / max(length, 1e-12)) ** 2
                 size = share * kept * max(float(self._level_curvature(np.array([before]))[0]), _LEAST_CURVED)
                 along = np.linalg.solve(self.whitening.T, pick) / size
-                # The change is of the mean of as many rows as were released. Noise may explain them all.
+                # The change is of the mean of as many rows as were released. If noise may explain these rows, the
+                # level has no limits.
                 change, uncertain = float(along @ gradient), self._stage_std(CENTER) / 2 / share
                 std = math.hypot(noise * float(np.linalg.norm(along)), change * uncertain)
                 seen, std = 1 + change, math.inf if uncertain > _MOST_UNCERTAIN else std
@@ -675,8 +676,8 @@ class LogisticPath(LevelPath):
         rate, noise = float(expit(last.before)) + size * (last.seen - 1), size * last.noise
         rarer = max(min(rate, 1 - rate), noise)
         after, moved = self._measure_move(last)
-        sampling = math.sqrt(min(rarer, 1.0) / max(last.rows, 1.0))
-        return LogitLevel(last.before, after, moved, std, rate, noise, sampling)
+        rows = max(last.rows, 1.0)
+        return LogitLevel(last.before, after, moved, std, rate, noise, math.sqrt(min(rarer, 1.0) / rows), 1 / rows)
 
     def _spread_of_index(self) -> float:
         """Return the variance of the log odds due to errors of the slopes. The intercept compensates for half of it."""

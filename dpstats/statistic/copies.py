@@ -25,6 +25,7 @@ import types
 import warnings
 import weakref
 from collections.abc import Callable, Iterator
+from multiprocessing.managers import BaseManager, BaseProxy
 from multiprocessing.shared_memory import ShareableList, SharedMemory
 from operator import attrgetter
 from typing import Any, TypeVar
@@ -472,6 +473,10 @@ def _reduce_logger(_: _Freezer, value: logging.Logger) -> Any:
     return type(value), (value.name, value.level), own
 
 
+_HANDLES = (SharedMemory, ShareableList, BaseManager, BaseProxy)
+"""Types whose copies would all have the same memory, here or in the process of a manager."""
+
+
 def _refuse_handle(_: _Freezer, value: Any) -> Any:
     raise pickle.PicklingError
 
@@ -496,9 +501,7 @@ _PARTS: dict[type, Callable[[_Freezer, Any], Any]] = {
     TypeVar: _reduce_type_variable,
     weakref.ref: _reduce_reference,
     logging.Logger: _reduce_logger,
-    # All their copies would have the same memory.
-    SharedMemory: _refuse_handle,
-    ShareableList: _refuse_handle,
+    **dict.fromkeys(_HANDLES, _refuse_handle),
 }
 
 
@@ -598,7 +601,7 @@ def _make_cached(function: Any, parameters: dict[str, Any]) -> Any:
 def _find_uncopied(value: Any, path: str, seen: set[int]) -> str:
     """Return the name and the type of the innermost part that cannot be copied."""
     seen.add(id(value))
-    for name, part in _parts(value):
+    for name, part in () if isinstance(value, _HANDLES) else _parts(value):
         if id(part) not in seen and not _can_freeze(part):
             return _find_uncopied(part, name or path, seen)
     return f"{path}, of type {type(value).__name__}"

@@ -338,16 +338,20 @@ def test_required_rows_refuse_what_a_plan_refuses() -> None:
 
 
 class Relative(Zero):
-    """Predicts the distance of each row from the mean of all."""
+    """Predicts the distance of each row from a number of all."""
+
+    def __init__(self, number: Any = np.mean) -> None:
+        self.number = number
 
     def predict(self, X: Any) -> Any:
-        return X[:, 0] - np.mean(X[:, 0])
+        return X[:, 0] - self.number(X[:, 0])
 
 
+@pytest.mark.parametrize("number", [np.mean, np.min, np.max])
 @pytest.mark.parametrize("name", ["estimator", "upper_estimator", "scale_estimator"])
-def test_a_model_that_looks_at_other_rows_is_refused_before_the_charge(name: str) -> None:
+def test_a_model_that_looks_at_other_rows_is_refused_before_the_charge(name: str, number: Any) -> None:
     budget = PrivacyBudget(1.0)
-    models = {"estimator": Zero(), name: Relative()}
+    models = {"estimator": Zero(), name: Relative(number)}
     made = PrivateConformalRegressor(**models, score_bounds=10, training="public", epsilon=1.0, budget=budget)
     with pytest.raises(InvalidParameter, match="each row from this row alone") as refused:
         made.fit(np.zeros((500, 1)), np.zeros(500))

@@ -262,6 +262,15 @@ def test_a_row_outside_the_support_moves_no_other() -> None:
     assert not check_sensitivity(test, rows, outside).violated
 
 
+@pytest.mark.parametrize("law", [stats.kappa3(1.0, loc=0.3, scale=1.7), stats.truncpareto(-2.0, 5.0)])
+def test_a_row_moves_no_other_that_is_alone_in_the_support(law: Any) -> None:
+    # The last digit of one power is another one than among several in 9 of 200 rows of the first distribution.
+    rows = law.rvs(size=200, random_state=0)
+    together = find_probabilities(law, rows).upper
+    alone = [find_probabilities(law, np.array([row, -1e6])).upper[0] for row in rows]
+    assert np.array_equal(alone, together)
+
+
 @pytest.mark.parametrize(
     "law",
     [

@@ -5,11 +5,13 @@ from __future__ import annotations
 import math
 import pickle
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
+from scipy.special import expit
 
-from dpstats.regression import PrivateLogisticRegression
+from dpstats.regression import PrivateCountRegression, PrivateLogisticRegression
 from dpstats.regression.hypotheses import (
     NORMAL,
     Level,
@@ -110,6 +112,30 @@ def test_a_level_far_below_its_mean_has_the_limit_of_the_last_gradient() -> None
     assert math.isinf(replace(gone, noise=math.inf).upper_distance(1.96))
     # A level with two limits keeps that of all steps.
     assert PRECISE.upper_distance(1.96) == pytest.approx(math.log1p(1.96 * 0.001))
+
+
+def test_a_limit_counts_outcomes_that_were_not_seen() -> None:
+    # Without noise, 0 outcomes of 20 rows have no sampling error. Wilson's limit of a rare rate is z^2/n.
+    none = LogitLevel(-9.0, -11.0, -2.0, 0.3, 1e-9, 1e-8, 1e-6, one=1 / 20)
+    assert expit(none.after + none.upper_distance(1.96)) == pytest.approx(1.96**2 / 20, rel=1e-3)
+    every = LogitLevel(9.0, 11.0, 2.0, 0.3, 1 - 1e-9, 1e-8, 1e-6, one=1 / 20)
+    assert every.lower_distance(1.96) == pytest.approx(none.upper_distance(1.96))
+    # Three rows say nothing.
+    assert math.isinf(replace(none, one=1 / 3).upper_distance(1.96))
+    empty = LogLevel(-9.0, -11.0, -2.0, 0.3, 1e-9, 1e-8, 1e-6, one=math.exp(9.0) / 20)
+    assert math.exp(empty.after + empty.upper_distance(1.96)) == pytest.approx(1.96**2 / 20, rel=1e-3)
+
+
+@pytest.mark.parametrize("model", [PrivateLogisticRegression, PrivateCountRegression])
+def test_a_level_without_outcomes_may_have_a_rate_of_a_tenth(model: Any) -> None:
+    X = np.zeros((1000, 1))
+    X[:20] = 1.0
+    y = np.where(X[:, 0] == 0, np.arange(1000) % 7 == 0, False).astype(float)
+    bounds = {} if model is PrivateLogisticRegression else {"y_bounds": (0, 5)}
+    fit = model(x_bounds=[(0.0, 1.0)], epsilon=1e6, delta=1e-6, random_state=0, **bounds).fit(X, y)
+    interval = fit.confidence_interval()
+    # Such a level has no outcome in an eighth of all cases.
+    assert interval.low[0] == -math.inf and math.log(0.1 / (1 / 7)) < interval.high[0] < 2.0
 
 
 def test_values_that_are_rounded_to_one_float_have_a_distance() -> None:

@@ -13,6 +13,7 @@ import functools
 import importlib
 import io
 import logging
+import multiprocessing
 import pickle
 import random
 import re
@@ -787,7 +788,7 @@ REFUSED = {
     single: "the module variable 'SINGLE', of type Single",
     planets: "the variable 'Planet' of an enclosing function, of type Enum",
     found_again: "the variable 'kept' of an enclosing function, of type Finds",
-    shared_memory: "the attribute '_mmap', of type mmap",
+    shared_memory: "the variable 'kept' of an enclosing function, of type ShareableList",
     lock_of_a_module: "the variable k.lock, of type lock",
 }
 
@@ -801,6 +802,14 @@ def test_what_has_no_copy_is_refused_before_the_charge(make: Form, what: str) ->
     assert f"got {what}" in str(refusal.value)
     assert refusal.value.__suppress_context__ and "Create it inside the function" in str(refusal.value)
     assert budget.spent.epsilon == 0
+
+
+def test_a_handle_of_another_process_is_refused() -> None:
+    # Its copies would all append to one list.
+    with multiprocessing.Manager() as manager:
+        kept = manager.list()
+        with pytest.raises(InvalidParameter, match="the variable 'kept' of an enclosing function, of type ListProxy"):
+            Frozen(lambda block: kept.append(1))
 
 
 def test_constants_that_packages_look_up_are_no_memory() -> None:
