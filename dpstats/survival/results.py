@@ -546,7 +546,7 @@ class ComparesCurves(HasEstimates, SurvivalEstimator[TablePlan]):
             *estimate.notes,
             "Proportional hazards are assumed. Otherwise the ratio is an average over the follow-up, with Cox's "
             "weights.",
-            *self._shape_notes(ratio.references),
+            *self._shape_notes(ratio.references, ratio.find_steep()),
             *assumptions(self.plan_.cells),
         )
         title = "Private hazard ratio"
@@ -690,12 +690,12 @@ class ComparesCurves(HasEstimates, SurvivalEstimator[TablePlan]):
             raise refuse("strata", given=strata, allowed=f"sequences of {size} labels")
         return places
 
-    def _shape_notes(self, references: Sequence[Reference]) -> list[str]:
+    def _shape_notes(self, references: Sequence[Reference], steep: NDArray[np.bool_] | bool = False) -> list[str]:
         ends, notes = self._table.edges[1:], []
         notes += crowding_notes(ends[np.any([reference.crowded[0] for reference in references], axis=0)])
         if not self.plan_.discrete:
             shaped = [each.find_shaped(Moments.compute(each).errors)[0] for each in references]
-            notes += shape_notes(ends[np.any(shaped, axis=0)], what="The comparison")
+            notes += shape_notes(ends[np.any(shaped, axis=0) | steep], what="The comparison")
         return notes
 
     def _estimate(self, group: Any, errors: TableErrors, what: str, notes: Sequence[str] = ()) -> SurvivalEstimate:

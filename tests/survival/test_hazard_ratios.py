@@ -138,3 +138,16 @@ def test_hazards_of_a_bin_may_be_large() -> None:
         widths.append(np.log(found.high / found.low))
     # P(51 or fewer of 60) is below 2e-3 at 0.95.
     assert inside > 51 and np.median(widths) < 0.6
+
+
+def test_a_bin_in_which_hazards_differ_much_is_named() -> None:
+    rng = np.random.default_rng(0)
+    arm = rng.integers(2, size=5000)
+    times, ends = rng.exponential(1 / (3 * np.exp(arm))), rng.exponential(1.0, size=5000)
+    noted = {}
+    for bins in (3, 8):
+        model = PrivateSurvival(groups=["a", "b"], horizon=1.0, bins=bins, epsilon=5.0, random_state=0)
+        model = model.fit(np.minimum(times, ends), times <= ends, np.array(["a", "b"])[arm])
+        noted[bins] = "depends on the shape of the hazard inside" in " ".join(model.hazard_ratio("b", "a").notes)
+    # Cumulative hazards of a bin are 1 and 2.7, or 0.4 and 1.
+    assert noted == {3: True, 8: False}
