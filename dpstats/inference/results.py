@@ -514,7 +514,8 @@ def list_some(names: Sequence[Any], most: int = 6) -> str:
     'a, b and 2 more'
     """
     left, shown = len(names) - most, map(str, names[:most])
-    listed = ", ".join(f"({name})" if ", " in name else name for name in shown)
+    # Names of entries and cells have commas, such as "x0, x1", and those of formulas have them in brackets.
+    listed = ", ".join(f"({name})" if ", " in re.sub(r"[(\[].*[)\]]", "", name) else name for name in shown)
     return listed + (f" and {left:,} more" if left > 0 else "")
 
 

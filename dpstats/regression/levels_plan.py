@@ -673,7 +673,7 @@ def check_shares(shares: Any, plan: DesignPlan, known: Sequence[Any] | None) -> 
             listed = f"known names ({show_names(names)}), or " if names else ""
             raise refuse(
                 "shares",
-                given=name,
+                got="another key",  # a key may be a private entry
                 allowed=f"{listed}positions of columns (n_features = {d})",
                 remedy="" if known else "Names are known if x_bounds is a mapping {name: (low, high)}.",
             )

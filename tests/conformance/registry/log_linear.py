@@ -82,9 +82,9 @@ class _Unclipped(Blocks):
             block = self.block(slice(None))
             linear = question.fitted(block) + block.offset
             mean, clip = question.curves.evaluate(linear, "mean", "clip")
-            bounded = block.bound(question.ball)
-            v = np.rint(((block.y + 1) * question.half - mean) / clip * bounded.factors * 2.0**question.bits)
-            found[GRADIENT] = (v @ bounded.rows()).astype(np.int64)
+            rows, factors = block.bound(question.ball)
+            v = np.rint(((block.y + 1) * question.half - mean) / clip * factors * 2.0**question.bits)
+            found[GRADIENT] = (v @ rows).astype(np.int64)
         return found
 
 

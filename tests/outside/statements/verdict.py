@@ -256,7 +256,9 @@ def names_reason(note: str, cell: Cell) -> bool:
     about = cell.about
     if listed := ABOUT_SOME.match(note):
         some = listed[1].replace(" and ", ", ").split(", ")
-        return "..." in listed[1] or "more" in listed[1] or any(name in some for name in about)
+        return (
+            "..." in listed[1] or "more" in listed[1] or any(name in some or f"({name})" in listed[1] for name in about)
+        )
     return _concerns(note, cell)
 
 
