@@ -514,7 +514,7 @@ def list_some(names: Sequence[Any], most: int = 6) -> str:
     'a, b and 2 more'
     """
     left, shown = len(names) - most, map(str, names[:most])
-    # Names of entries and cells have commas, such as "x0, x1", and those of formulas have them in brackets.
+    # Entries and cells have names such as "x0, x1". Formulas have commas in brackets.
     listed = ", ".join(f"({name})" if ", " in re.sub(r"[(\[].*[)\]]", "", name) else name for name in shown)
     return listed + (f" and {left:,} more" if left > 0 else "")
 

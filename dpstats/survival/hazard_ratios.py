@@ -265,8 +265,8 @@ def expectation_gradient(weights: Floats, hazards: Floats) -> Floats:
 LARGEST_LOG_RATIO = 3.0
 """Limits beyond a hazard ratio of 20, or of 1/20, are infinite, or 0."""
 _STEEP, _SOME_CENSORED = 1.0, 0.02
-"""Difference of the cumulative hazards of both groups in a bin, and fraction of the rows that are censored there, above
-which hazard ratios are biased by more than half a standard error at 5,000 rows and epsilon 5."""
+"""Difference of the cumulative hazards of both groups in a bin, and fraction of the rows that are censored there. Above
+both, hazard ratios are biased by more than half a standard error at 5,000 rows and epsilon 5."""
 _GRID = np.linspace(-LARGEST_LOG_RATIO, LARGEST_LOG_RATIO, 121)
 _LEAST_AT_RISK = 0.5  # few rows have little weight in the score, so curves need more
 _MOST_NOISE = 0.5  # relative variance of the weights
@@ -347,8 +347,8 @@ class _Stratum:
 
     def find_steep(self, log_ratio: float) -> NDArray[np.bool_]:
         """Return the bins with censored rows in which the groups' cumulative hazards differ too much for one shape."""
-        # The later events of a bin are of the group with the smaller hazard, so rows of both groups that leave inside
-        # have other times at risk than the shape of all events gives them.
+        # The later events of such a bin are of the group with the smaller hazard. So the shape of all events gives
+        # wrong times at risk to the rows that leave.
         at, m = np.array([log_ratio]), self.reference.n_bins
         events = np.where(self.usable, np.maximum(self.events.sum(axis=0), 0.0), 0.0)
         first, second = _common_hazards(self._numbers(at), events, np.exp(at)[:, None])[0]

@@ -195,7 +195,7 @@ def test_estimates_are_possible_and_noise_is_named() -> None:
     interval = found.confidence_interval()
     assert (np.abs(made.covariance_) > 1).any()
     assert np.isnan(found.estimate).all() and (interval.low == [0, -1, 0]).all()
-    assert "Not estimated: x0, x0, x1, x1" in str(found.summary())
+    assert "Not estimated: x0, (x0, x1), x1" in str(found.summary())
     clear = PrivateCovariance(bounds=(-1, 1), epsilon=1e4, random_state=0).fit(rows).estimates()
     low, high = clear.confidence_interval()
     assert (low <= clear.estimate).all() and (clear.estimate <= high).all()
