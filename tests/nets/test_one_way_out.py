@@ -55,6 +55,7 @@ RNG = np.random.default_rng(0)
 X = RNG.normal(size=(3000, 2))
 Y = X @ [0.5, -0.5] + RNG.normal(size=3000)
 LABELS = RNG.integers(3, size=3000)
+TIMES = np.random.default_rng(1).exponential(5.0, 3000)
 DESIGN = {"x_bounds": (-4, 4), "random_state": 0}
 QUERIES = RNG.integers(0, 2, size=(6, 4))
 COUNTS = np.array([300, 200, 100, 400])
@@ -97,7 +98,7 @@ FITTED: dict[str, Callable[[], Any]] = {
     ),
     "PrivateMedian": lambda: PrivateMedian(bounds=(-4, 4), confidence_level=0.9, random_state=0).fit(X[:, 0]),
     "PrivateSurvival": lambda: PrivateSurvival(horizon=4.0, bins=8, groups=[0, 1, 2], random_state=0).fit(
-        RNG.exponential(5.0, 3000), np.ones(3000), LABELS
+        TIMES, np.ones(3000), LABELS
     ),
     "HotellingTest": lambda: HotellingTest(bounds=(-4, 4), random_state=0).fit(X),
     "PrivatePCA": lambda: PrivatePCA(bounds=(-4, 4), random_state=0).fit(X),
@@ -187,9 +188,7 @@ TESTS: dict[str, Callable[[], Any]] = {
 
 OTHERS: dict[str, Callable[[], Any]] = {
     "CompleteCases": lambda: CompleteCases(random_state=0).fit(X),
-    "LogRankTest": lambda: LogRankTest(groups=[0, 1, 2], horizon=4.0, random_state=0).fit(
-        RNG.exponential(5.0, 3000), np.ones(3000), LABELS
-    ),
+    "LogRankTest": lambda: LogRankTest(groups=[0, 1, 2], horizon=4.0, random_state=0).fit(TIMES, np.ones(3000), LABELS),
     "OnlineMultiplicativeWeights": lambda: OnlineMultiplicativeWeights(n_queries=5, random_state=0).fit(COUNTS),
 }
 """The estimators that have neither estimates with intervals nor one test."""
