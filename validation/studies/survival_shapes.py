@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import time
 from dataclasses import replace
+from itertools import product
 from pathlib import Path
 
 import numpy as np
@@ -359,12 +360,10 @@ def as_markdown(curves: int, tests: int, ratios: int, seed: int, command: str) -
         "| n | ε | curve | censoring | first edge | edges | band | restricted mean | warned |",
         "|---" * 9 + "|",
     ]
-    for n, epsilon in OF_STEEP:
-        for shape, hazard in STEEP.items():
-            for kind, staying in HALVED.items():
-                found = curves_of(Cell(shape, n, epsilon, 4, (1.0,), hazard, [staying]), curves, seed)
-                inner = " | ".join(f"{found[name]:.3f}" for name in ("first edge", "edges", "band", "restricted mean"))
-                lines.append(f"| {n:,} | {epsilon:g} | {shape} | {kind} | {inner} | {found['warned']:.2f} |")
+    for (n, epsilon), (shape, hazard), (kind, staying) in product(OF_STEEP, STEEP.items(), HALVED.items()):
+        found = curves_of(Cell(shape, n, epsilon, 4, (1.0,), hazard, [staying]), curves, seed)
+        inner = " | ".join(f"{found[name]:.3f}" for name in ("first edge", "edges", "band", "restricted mean"))
+        lines.append(f"| {n:,} | {epsilon:g} | {shape} | {kind} | {inner} | {found['warned']:.2f} |")
     lines += [
         "",
         "## Few rows at risk, and hardly any noise",
@@ -375,11 +374,9 @@ def as_markdown(curves: int, tests: int, ratios: int, seed: int, command: str) -
         "| n | bins | curve | rows leave | at risk, median | survival | lifelines | restricted mean |",
         "|---" * 8 + "|",
     ]
-    for n, bins in OF_FEW:
-        for shape, hazard in FEW.items():
-            for kind, staying in LEAVING.items():
-                row = few_row(Cell(shape, n, 1e6, bins, (1.0,), hazard, [staying]), AGAIN * curves, seed)
-                lines.append(f"| {n:,} | {bins} | {shape} | {kind} | {row} |")
+    for (n, bins), (shape, hazard), (kind, staying) in product(OF_FEW, FEW.items(), LEAVING.items()):
+        row = few_row(Cell(shape, n, 1e6, bins, (1.0,), hazard, [staying]), AGAIN * curves, seed)
+        lines.append(f"| {n:,} | {bins} | {shape} | {kind} | {row} |")
     lines += [
         "",
         "## Log-rank tests of two equal arms, ε = 1",

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from tests.outside.charges.calls import command_calls, folder, registered_calls
 from tests.outside.charges.net import Net
-from tests.outside.seeds import daily_seed
+from tests.outside.seeds import daily_seed, print_found
 
 
 def run() -> int:
@@ -21,13 +21,7 @@ def run() -> int:
     with tempfile.TemporaryDirectory() as name, folder(Path(name)):
         calls = [call for call in (*registered_calls(), *command_calls()) if options.only in call.name]
         tally = Net(calls, options.seed).run(60 * options.minutes)
-    print(f"seed {options.seed}, {len(calls)} calls")
-    for seen, count in sorted(tally.counts.items()):
-        print(f"{count:7,} {seen}")
-    print(f"{len(tally.faults):7,} faults")
-    for fault in sorted(set(tally.faults)):
-        print(f"  {fault}")
-    return int(bool(tally.faults))
+    return print_found(f"seed {options.seed}, {len(calls)} calls", tally.counts, tally.faults)
 
 
 raise SystemExit(run())

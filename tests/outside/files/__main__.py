@@ -7,7 +7,7 @@ import tempfile
 from pathlib import Path
 
 from tests.outside.files.net import Net
-from tests.outside.seeds import daily_seed, replay
+from tests.outside.seeds import daily_seed, print_found, replay
 
 
 def run() -> int:
@@ -18,13 +18,7 @@ def run() -> int:
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as name:
         net = Net(options.seed, Path(name)).run(60 * options.minutes)
-    print(f"{net.files:,} files and frames, {replay(options.seed)}")
-    for seen, count in net.counts.most_common():
-        print(f"{count:7,} {seen}")
-    print(f"{len(net.faults):7,} faults")
-    for fault in net.faults[:40]:
-        print(f"  {fault}")
-    return int(bool(net.faults))
+    return print_found(f"{net.files:,} files and frames, {replay(options.seed)}", net.counts, net.faults)
 
 
 raise SystemExit(run())

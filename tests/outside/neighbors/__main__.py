@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 
 from tests.outside.neighbors.net import Net
-from tests.outside.seeds import daily_seed, replay
+from tests.outside.seeds import daily_seed, print_found, replay
 
 
 def run() -> int:
@@ -15,13 +15,7 @@ def run() -> int:
     parser.add_argument("--seed", type=int, default=daily_seed())
     options = parser.parse_args()
     net = Net(options.seed).run(60 * options.minutes)
-    print(f"{net.counts.total():,} pairs, {replay(options.seed)}")
-    for seen, count in net.counts.most_common():
-        print(f"{count:7,} {seen}")
-    print(f"{len(net.faults):7,} faults")
-    for fault in net.faults[:40]:
-        print(f"  {fault}")
-    return int(bool(net.faults))
+    return print_found(f"{net.counts.total():,} pairs, {replay(options.seed)}", net.counts, net.faults)
 
 
 raise SystemExit(run())
