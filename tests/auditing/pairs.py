@@ -1,4 +1,4 @@
-"""Rows, and neighbours of them."""
+"""Rows, and neighbors of them."""
 
 from __future__ import annotations
 

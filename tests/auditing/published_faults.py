@@ -1,6 +1,6 @@
 """Faults that were published of other packages' releases, each planted as a small release, beside one that is right.
 
-All but the last three are faults of sensitivity: a neighbour shows them.
+All but the last three are faults of sensitivity: a neighbor shows them.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ RNG = np.random.default_rng(7)
 
 
 class Fault(NamedTuple):
-    """A release with a fault and one without, neighbours that show it, and how it shows."""
+    """A release with a fault and one without, neighbors that show it, and how it shows."""
 
     name: str
     broken: Release

@@ -1,4 +1,4 @@
-"""Pairs that are no neighbours are refused, by rows and by numbers of rows."""
+"""Pairs that are no neighbors are refused, by rows and by numbers of rows."""
 
 from __future__ import annotations
 

@@ -57,7 +57,7 @@ PAIRS = [(a, b) for a in DATASETS for b in DATASETS if sum(x != y for x, y in zi
 
 
 @pytest.mark.parametrize("epsilon", [0.5, 2.0])
-def test_exponential_mechanism_over_all_neighbours(epsilon: float) -> None:
+def test_exponential_mechanism_over_all_neighbors(epsilon: float) -> None:
     mechanism = ExponentialMechanism(sensitivity=1.0, epsilon=epsilon, random_state=0)
     result = audit_probabilities(
         lambda data: mechanism.probabilities(counts(data)), PAIRS, epsilon=epsilon, tolerance=1e-7

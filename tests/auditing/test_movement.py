@@ -1,4 +1,4 @@
-"""What neighbours move every kind of stage by, against values by hand."""
+"""What neighbors move every kind of stage by, against values by hand."""
 
 from __future__ import annotations
 

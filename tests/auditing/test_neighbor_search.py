@@ -1,4 +1,4 @@
-"""The worst of the neighbours that are tried."""
+"""The worst of the neighbors that are tried."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from dpstats.means import ClippedMean
 from dpstats.quantiles import PrivateQuantile
 
 
-def test_the_worst_of_the_neighbours_that_are_tried() -> None:
+def test_the_worst_of_the_neighbors_that_are_tried() -> None:
     # The median of 5 numbers of [0, 10] moves by the larger gap beside it.
     x = np.array([1.0, 2.0, 4.0, 7.0, 8.0])
     worst = worst_neighbor(np.median, x, [0.0, 10.0], sensitivity=3.0)

@@ -15,7 +15,7 @@ from dpstats.privacy import PrivacyBudget
 from tests.auditing.pairs import NEAR, ROWS, X, Z, clipped_sum
 
 
-def test_an_error_of_the_neighbour_shows_no_value() -> None:
+def test_an_error_of_the_neighbor_shows_no_value() -> None:
     def refusing(x: Any, source: Any) -> Any:
         if x[0] > 5:
             raise ValueError(f"bad value {x[0]}")

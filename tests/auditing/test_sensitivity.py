@@ -1,4 +1,4 @@
-"""Sensitivity by replaying a neighbour: published faults are found, and right releases are not accused."""
+"""Sensitivity by replaying a neighbor: published faults are found, and right releases are not accused."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ from tests.auditing.published_faults import FAULTS, INCOMES, Fault
 
 
 @pytest.mark.parametrize("fault", FAULTS, ids=lambda fault: fault.name)
-def test_a_neighbour_shows_the_published_fault(fault: Fault) -> None:
+def test_a_neighbor_shows_the_published_fault(fault: Fault) -> None:
     check = check_sensitivity(fault.broken, fault.dataset, fault.neighbor)
     assert check.violated and not check.ok and check.verdict == "violated"
     words = {
@@ -228,7 +228,7 @@ def test_the_pair_is_of_the_relation_that_stages_are_for() -> None:
         worst_neighbor(added, x, [0, 1])
 
 
-def test_rows_of_one_column_are_neighbours_too() -> None:
+def test_rows_of_one_column_are_neighbors_too() -> None:
     quantile = PrivateQuantile(0.5, bounds=(-1, 1), step=0.1)
     with pytest.raises(InvalidParameter, match="neighbor must"):
         check_sensitivity(quantile, np.array([-1.0, -1, 1, 0.5]), np.array([1.0, 1, 1, 0.5]))

@@ -141,7 +141,7 @@ REPLAYED = [entry for entry in ENTRIES if entry.estimator is not None and not en
 
 @pytest.mark.kinds
 @pytest.mark.parametrize("entry", REPLAYED, ids=lambda entry: entry.name)
-def test_a_neighbour_that_is_replayed_moves_what_the_plan_declares(entry: Entry) -> None:
+def test_a_neighbor_that_is_replayed_moves_what_the_plan_declares(entry: Entry) -> None:
     outcome = get_tags(entry.estimator).target_tags.required
     pair = [(x[:, :-1], x[:, -1]) if outcome else x for x in (entry.dataset, entry.neighbor)]
     check = check_sensitivity(entry.estimator, *pair, rows_apart=entry.rows_apart)
@@ -503,7 +503,7 @@ def test_least_significant_bits_show_nothing_of_ours(source: str) -> None:
     spacing = mechanism.plan.additive[0].spacing
     for rows in (np.zeros(3), np.eye(1, 3)[0]):
         released = np.array([mechanism.release(rows.sum()) for _ in range(4000)])
-        # Both neighbours release multiples of one spacing, so no output is out of reach of either.
+        # Both neighbors release multiples of one spacing, so no output is out of reach of either.
         assert np.array_equal(released / spacing, np.rint(released / spacing))
         assert low_bits(released).sum() == 0
 

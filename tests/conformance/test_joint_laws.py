@@ -378,7 +378,7 @@ def test_one_coin_for_two_rows_would_be_noticed(source: str, categories: int, mo
     one_draw_for_two(monkeypatch)
     with pytest.raises(AssertionError):
         check_responses(source, categories)
-    # Rows 0 and 1 respond alike but for their answers, which differ in one of the neighbours.
+    # Rows 0 and 1 respond alike but for their answers, which differ in one of the neighbors.
     assert audited(source, categories).violated
 
 

@@ -1,4 +1,4 @@
-"""Sign datasets for brute force: all of a size, their neighbours, and the plain definitions."""
+"""Sign datasets for brute force: all of a size, their neighbors, and the plain definitions."""
 
 import itertools
 from collections import Counter
@@ -26,7 +26,7 @@ def datasets(n, d):
     return patterns, list(itertools.combinations_with_replacement(patterns, n))
 
 
-def neighbour_groups(n, d):
+def neighbor_groups(n, d):
     patterns, _ = datasets(n, d)
     for rest in itertools.combinations_with_replacement(patterns, n - 1):
         yield [tuple(sorted((*rest, p))) for p in patterns]

@@ -17,7 +17,7 @@ from dpstats.identity.by_extension import exact_inner_product_extension
 from dpstats.identity.by_filtering import quadratic_statistic, replace_rows, rows_beyond
 
 
-def test_printed_extension_jumps_by_24_between_neighbours() -> None:
+def test_printed_extension_jumps_by_24_between_neighbors() -> None:
     first, middle, last = counterexample()
     assert [(first != middle).any(axis=1).sum(), (middle != last).any(axis=1).sum()] == [1, 1]
     assert [printed_extension(X, 4) for X in (first, middle, last)] == [12, -12, -28]
@@ -26,14 +26,14 @@ def test_printed_extension_jumps_by_24_between_neighbours() -> None:
     assert proved == [12, -6, -28]
 
 
-def test_one_sided_set_breaks_between_neighbours() -> None:
+def test_one_sided_set_breaks_between_neighbors() -> None:
     X = np.array([A] * 3 + [B] * 3 + [C] * 3)
     Y = np.array([P, *X[1:].tolist()])
     assert [printed_extension(Z, 3, one_sided=True) for Z in (X, Y)] == [0, -16]
 
 
 def test_statistic_of_raw_rows_is_not_stable_where_that_of_filtered_rows_is() -> None:
-    """Line 13 with T(X): given a noisy sum near S, all neighbours of 7 sign rows, fresh signs coupled."""
+    """Line 13 with T(X): given a noisy sum near S, all neighbors of 7 sign rows, fresh signs coupled."""
     noisy, threshold = np.array([7, 7]), 4
     fresh = np.tile([[1, -1], [-1, 1]], (4, 1))[:7]
     worst = {"raw": 0, "filtered": 0}
@@ -81,7 +81,7 @@ def test_sample_covariance_moves_every_row(test: object) -> None:
     assert abs(value(X) - value(Y)) <= stage.sensitivity_steps
 
 
-def test_sign_pairs_are_all_neighbours() -> None:
+def test_sign_pairs_are_all_neighbors() -> None:
     pairs = list(itertools.islice(sign_neighbors(3, 2), 1000))
     assert len(pairs) == 10 * 6
     assert all((X != Y).any(axis=1).sum() == 1 for X, Y in pairs)

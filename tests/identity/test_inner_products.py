@@ -14,15 +14,7 @@ from dpstats.identity.by_extension import (
     inner_product_surrogate,
     l1_excess,
 )
-from tests.identity.sign_datasets import (
-    FIRST,
-    SECOND,
-    datasets,
-    distance,
-    inside_set,
-    neighbour_groups,
-    plain_statistic,
-)
+from tests.identity.sign_datasets import FIRST, SECOND, datasets, distance, inside_set, neighbor_groups, plain_statistic
 
 
 def test_printed_constant_fails_at_the_counterexample():
@@ -58,7 +50,7 @@ def test_surrogate_exhaustively(n, d):
     _, all_data = datasets(n, d)
     for Delta, K in itertools.product((d, 2 * d + 1, n * d // 2), (1, 5, 4 * d, 10 * d)):
         h = {X: inner_product_surrogate(np.array(X), Delta, K) for X in all_data}
-        for group in neighbour_groups(n, d):
+        for group in neighbor_groups(n, d):
             values = [h[X] for X in group]
             assert max(values) - min(values) <= K
         for X in all_data:

@@ -1,4 +1,4 @@
-"""The l1 extension: the formula, exactness, and its sensitivity over all neighbours of small data."""
+"""The l1 extension: the formula, exactness, and its sensitivity over all neighbors of small data."""
 
 import itertools
 import math
@@ -9,7 +9,7 @@ from scipy.integrate import quad
 from scipy.stats import norm
 
 from dpstats.identity.by_extension import expected_saving, extended_squares, l1_cost, l1_excess, l1_extension
-from tests.identity.sign_datasets import datasets, neighbour_groups, plain_statistic
+from tests.identity.sign_datasets import datasets, neighbor_groups, plain_statistic
 
 
 def plain_l1(S, n, A, c, v, parity):
@@ -45,7 +45,7 @@ def test_l1_exhaustively(n, d):
     _, all_data = datasets(n, d)
     for A in (0, 1, 2, 5, n * d // 2, n * d):
         h = {X: l1_extension(np.array(X).sum(axis=0), n, A) for X in all_data}
-        for group in neighbour_groups(n, d):
+        for group in neighbor_groups(n, d):
             values = [h[X] for X in group]
             assert max(values) - min(values) <= 4 * A
         for X in all_data:

@@ -224,14 +224,14 @@ def test_room_for_exact_arithmetic_is_a_public_matter():
 
 
 def exhaustive_violations(distance, n, d, values, settings):
-    """Count pairs of neighbours whose distances differ by more than one; rows unordered, so multisets."""
+    """Count pairs of neighbors whose distances differ by more than one; rows unordered, so multisets."""
     patterns = list(itertools.product(values, repeat=d))
     pairs = violations = 0
     for rho, a0, tau0 in settings:
         known = {
             rows_: distance(rows_, rho, a0, tau0) for rows_ in itertools.combinations_with_replacement(patterns, n)
         }
-        # All datasets that share n - 1 rows are neighbours: only the range over the last row matters.
+        # All datasets that share n - 1 rows are neighbors: only the range over the last row matters.
         for rest in itertools.combinations_with_replacement(patterns, n - 1):
             values_ = [known[tuple(sorted((*rest, p)))] for p in patterns]
             pairs += len(patterns) * (len(patterns) - 1) // 2
@@ -350,7 +350,7 @@ def test_climbing_finds_nothing_against_the_proved_increment(seed):
 
 @pytest.mark.parametrize(("low", "high"), [(-1, 2), (-2, 3), (-3, 1)])
 def test_climbing_in_other_windows(low, high):
-    """Nothing against the stated width; a width that is stated one too small breaks, by two neighbouring datasets."""
+    """Nothing against the stated width; a width that is stated one too small breaks, by two neighboring datasets."""
     (gap, tau0), G, H, a0 = climb(8, 1, low=low, high=high, width=high - low)
     assert gap == 0
     zeros = np.zeros(len(G), dtype=np.int64)
@@ -364,7 +364,7 @@ def test_climbing_in_other_windows(low, high):
 
 @pytest.mark.parametrize("increment", [7.75, 7.5, 7, 6, 4])
 def test_climbing_breaks_every_smaller_increment(increment):
-    """The planted bug: the same search must break it, by two neighbouring integer datasets."""
+    """The planted bug: the same search must break it, by two neighboring integer datasets."""
     (gap, tau0), G, H, a0 = climb(increment, seed=0)
     assert gap > 0
     X, Y = incidence_rows(G), incidence_rows(H)
@@ -389,7 +389,7 @@ def float_distance(X, rho, a0, tau0):
 
 
 def test_floating_point_breaks_ties():
-    """Equality cases of the proof, in units of 0.1: float32 distances of neighbours differ by two."""
+    """Equality cases of the proof, in units of 0.1: float32 distances of neighbors differ by two."""
     caught = exact = 0
     for seed in range(12):
         (_, tau0), G, H, a0 = climb(8, seed, steps=150)

@@ -86,7 +86,7 @@ def test_proportional_noise_does_not_depend_on_units() -> None:
     units = np.array([1.0, 1000.0, 0.001])
     one = ClippedMean(delta=1e-6, clip=[3.0, 3.0, 3.0], random_state=5).fit(X)
     other = ClippedMean(delta=1e-6, clip=3.0 * units, random_state=5).fit(X * units)
-    # The same seed: the same noise in steps; rows may round to neighbouring steps.
+    # The same seed: the same noise in steps; rows may round to neighboring steps.
     np.testing.assert_allclose(other.mean_ / units, one.mean_, atol=1e-8)
 
 

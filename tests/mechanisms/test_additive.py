@@ -55,7 +55,7 @@ def test_gaussian_sigma_is_the_exact_curves():
 @pytest.mark.parametrize("sensitivity", [1e-200, 1e-3, 1.0, 1.3, 7e8, 1e200])
 @pytest.mark.parametrize("size", [1, 2, 1000])
 def test_the_stage_covers_rounding_and_no_more(kind, sensitivity, size):
-    # Rounding moves a coordinate by half a step at either neighbour: one step a coordinate.
+    # Rounding moves a coordinate by half a step at either neighbor: one step a coordinate.
     one = mechanism(kind, sensitivity)
     stage = one._stage(size)
     assert math.frexp(stage.spacing)[0] == 0.5  # a power of two: dividing by it is exact
@@ -69,7 +69,7 @@ def test_the_stage_covers_rounding_and_no_more(kind, sensitivity, size):
 
 
 def test_the_laplace_stage_is_exactly_epsilon_private():
-    # In rationals: the ratio of probabilities of neighbouring steps is e^{sensitivity/scale}.
+    # In rationals: the ratio of probabilities of neighboring steps is e^{sensitivity/scale}.
     for sensitivity in (0.1, 1.0, 1 / 3, 12345.678):
         for epsilon in (0.1, 0.3, 1.0, 7.7):
             stage = LaplaceMechanism(sensitivity, epsilon)._stage(3)
@@ -257,7 +257,7 @@ def test_values_are_rounded_to_the_nearest_step():
 
 
 @pytest.mark.parametrize("container", [list, np.array], ids=["int", "int64"])
-def test_neighbouring_integers_beyond_doubles_stay_neighbours(container):
+def test_neighboring_integers_beyond_doubles_stay_neighbors(container):
     # 1e18 + 64 and 1e18 + 65 differ by the sensitivity; their nearest doubles are 1e18 and 1e18 + 128. Each
     # count is within 430 of its mean but with probability 2e-8 (Hoeffding).
     n = 20_000
@@ -269,7 +269,7 @@ def test_neighbouring_integers_beyond_doubles_stay_neighbours(container):
         assert one - 430 <= math.e * (other + 430)
 
 
-def test_neighbouring_doubles_stay_neighbours():
+def test_neighboring_doubles_stay_neighbors():
     # What the test above asks of integers holds for values that doubles can hold.
     rng = np.random.default_rng(1)
     for sensitivity in (1.0, 0.3, 1e5):

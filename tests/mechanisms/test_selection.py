@@ -375,7 +375,7 @@ def test_integers_move_by_at_most_the_sensitivity():
         assert moved.max() - moved.min() <= 2 * allowed
 
 
-def neighbours(rng, monotone):
+def neighbors(rng, monotone):
     """Yield utilities that differ by at most one, near and far apart, few and many candidates."""
     for size in (2, 3, 10):
         for lead in (-3.0, -1.0, 0.0, 0.5, 2.0):
@@ -393,7 +393,7 @@ def neighbours(rng, monotone):
 def test_exact_privacy_loss(build, epsilon):
     mechanism = build(1.0, epsilon)
     largest, ranges = 0.0, 0.0
-    for u, v in neighbours(np.random.default_rng(2), build is KINDS["monotone"]):
+    for u, v in neighbors(np.random.default_rng(2), build is KINDS["monotone"]):
         losses = np.log(mechanism.probabilities(u) / mechanism.probabilities(v))
         largest, ranges = max(largest, np.abs(losses).max()), max(ranges, np.ptp(losses))
     assert largest <= epsilon * (1 + 1e-9)
@@ -422,7 +422,7 @@ def test_laplace_and_one_sided_selections_are_not_of_bounded_range(epsilon):
     for noise in NOISES:
         mechanism = ReportNoisyMax(1.0, epsilon, noise=noise)
         ratios = [0.0]
-        for u, v in neighbours(np.random.default_rng(2), False):
+        for u, v in neighbors(np.random.default_rng(2), False):
             p, q = mechanism.probabilities(u), mechanism.probabilities(v)
             for a, b in ((p, q), (q, p)):
                 ratios += [profile(a, b, x) / bounded.profile(x) for x in grid]
@@ -441,7 +441,7 @@ def test_zero_concentrated_price():
         assert mechanism.events[0].zcdp_cost() == pytest.approx(epsilon**2 / 8)
         assert PermuteAndFlip(1.0, epsilon).events[0].zcdp_cost() == pytest.approx(epsilon**2 / 2)
         assert ReportNoisyMax(1.0, epsilon).events[0].zcdp_cost() == pytest.approx(epsilon**2 / 2)
-        for u, v in neighbours(np.random.default_rng(4), False):
+        for u, v in neighbors(np.random.default_rng(4), False):
             p, q = mechanism.probabilities(u), mechanism.probabilities(v)
             for order in (1.01, 2.0, 8.0, 64.0):
                 divergence = math.log(np.sum(p**order * q ** (1 - order))) / (order - 1)

@@ -95,19 +95,19 @@ def test_odds_of_far_values_are_certain() -> None:
 
 
 def largest_loss(law, values: np.ndarray) -> float:
-    """Return the largest loss over all neighbours that move every value by -1, 0 or 1."""
+    """Return the largest loss over all neighbors that move every value by -1, 0 or 1."""
     here = law(values)
     shifts = itertools.product((-1, 0, 1), repeat=values.size)
     return max(float(np.abs(np.log(law(values + np.array(shift)) / here)).max()) for shift in shifts)
 
 
 @pytest.mark.parametrize("values", [[0, 0, 0, 0], [3, -2, 0.5, 1], [0, 0, 0, 6]])
-def test_no_neighbour_shows_more_than_epsilon(values) -> None:
+def test_no_neighbor_shows_more_than_epsilon(values) -> None:
     found = largest_loss(AboveThreshold(1, 1.5).probabilities, np.array(values, dtype=float))
     assert 0.5 < found <= 1.5 * (1 + 1e-9)
 
 
-def test_no_neighbour_shows_more_than_epsilon_of_two_answers() -> None:
+def test_no_neighbor_shows_more_than_epsilon_of_two_answers() -> None:
     made = SparseVector(1, 1.5, max_above=2)
     patterns = [[True, True], [True, False, True], [False, True, True], [False] * 3]
 

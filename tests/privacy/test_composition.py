@@ -313,7 +313,7 @@ def test_optimal_delta_of_a_tiny_epsilon():
 
 
 def chain(epsilon, delta, size):
-    """A chain of laws, neighbours in turn (epsilon, delta)-close, whose ends are as far apart as can be.
+    """A chain of laws, neighbors in turn (epsilon, delta)-close, whose ends are as far apart as can be.
 
     On {yes, no}: from P(yes) = 0 every step goes to min(1, e^epsilon p + delta), if no's bound allows it.
     """
@@ -363,7 +363,7 @@ def test_poisson_subsampling_of_randomized_response(epsilon, rate):
 
 
 def test_poisson_subsampling_of_random_mechanisms():
-    # Two rows, every subset has a law within epsilon of its neighbours': never above the bound.
+    # Two rows, every subset has a law within epsilon of its neighbors': never above the bound.
     generator = np.random.default_rng(20261121)
     for _ in range(200):
         epsilon, rate = generator.uniform(0.1, 2), generator.uniform(0.05, 0.95)

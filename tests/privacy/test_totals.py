@@ -214,7 +214,7 @@ def test_gaussians_beside_atoms_are_never_below_the_exact_answer(mu, finite, del
         assert truth > 0.9 * delta
 
 
-# Releases on a finite set that have each event: pairs of laws on neighbouring datasets.
+# Releases on a finite set that have each event: pairs of laws on neighboring datasets.
 
 
 def discrete_gaussian(sigma):
@@ -464,7 +464,7 @@ EVENTS = st.one_of(
 @settings(max_examples=120, deadline=None, derandomize=True)
 @given(events=st.lists(EVENTS, max_size=6), one=EVENTS, delta=st.sampled_from([1e-7, 1e-4, 1e-2]))
 def test_one_more_event_never_lowers_the_total(events, one, delta):
-    # Up to the discretisation, which another event changes; what a lone event lacks is below.
+    # Up to the discretization, which another event changes; what a lone event lacks is below.
     if len(events) == 1:
         events = events * 2
     less, more = compose(events, delta), compose([*events, one], delta)

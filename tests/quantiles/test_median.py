@@ -16,7 +16,7 @@ from dpstats.sensitivity import median_smooth_sensitivity, smooth_noise
 
 
 def largest_delta(levels: tuple[float, ...], share: float, epsilon: float) -> float:
-    """Return the largest delta of noise of neighbouring levels and every shift that they allow, at epsilon: summed."""
+    """Return the largest delta of noise of neighboring levels and every shift that they allow, at epsilon: summed."""
     worst = 0.0
     for first, second in pairwise(levels):
         reach = math.ceil(60 * second) + 2

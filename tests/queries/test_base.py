@@ -51,7 +51,7 @@ def test_rows_of_a_domain_are_counted_and_drawn() -> None:
 
 
 def test_as_many_rows_as_there_are_cells_are_no_histogram() -> None:
-    # Taken for counts these neighbours would have had 10 rows and 9, and n would not have been public.
+    # Taken for counts these neighbors would have had 10 rows and 9, and n would not have been public.
     rows = np.array([0, 1, 2, 3, 3])
     given = {"domain": Domain([5]), "epsilon": 10.0, "random_state": 0}
     for estimator in (

@@ -35,7 +35,7 @@ def test_rows_of_one_attribute_are_never_taken_for_counts() -> None:
     schema = domain_schema(DOMAIN)
     assert is_histogram(np.arange(6), schema) and not is_histogram(np.arange(6.0), schema)
     assert not is_histogram([0, 1, 2, 3, 4, 5], schema)
-    # As many rows as there are levels, and neighbours of theirs: three rows, however they are written.
+    # As many rows as there are levels, and neighbors of theirs: three rows, however they are written.
     for rows in itertools.product(range(3), repeat=3):
         for given in (np.array(rows), np.array(rows)[:, None]):
             counts = np.bincount(rows, minlength=3).tolist()

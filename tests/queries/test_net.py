@@ -1,4 +1,4 @@
-"""Choices among databases: the whole output law, for all neighbours; nets, sizes and refusals."""
+"""Choices among databases: the whole output law, for all neighbors; nets, sizes and refusals."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def law(queries: np.ndarray, x: np.ndarray, m: int, epsilon: float) -> np.ndarra
     return np.array(weights) / sum(weights)
 
 
-def neighbours(x: np.ndarray) -> list[np.ndarray]:
+def neighbors(x: np.ndarray) -> list[np.ndarray]:
     """Return all histograms with one row elsewhere."""
     moves = np.eye(4, dtype=int)
     return [x - moves[i] + moves[j] for i in range(4) for j in range(4) if i != j and x[i] > 0]
@@ -45,17 +45,15 @@ def neighbours(x: np.ndarray) -> list[np.ndarray]:
 
 def worst_loss(made: SmallDB) -> float:
     laws = {tuple(x): made.probabilities(x) for x in DATA}
-    return max(
-        float(np.abs(np.log(laws[tuple(x)] / laws[tuple(other)])).max()) for x in DATA for other in neighbours(x)
-    )
+    return max(float(np.abs(np.log(laws[tuple(x)] / laws[tuple(other)])).max()) for x in DATA for other in neighbors(x))
 
 
-def test_the_output_law_is_the_stated_one_and_private_for_all_neighbours() -> None:
+def test_the_output_law_is_the_stated_one_and_private_for_all_neighbors() -> None:
     made = SmallDB(queries=SUBSETS, n_rows=3, epsilon=1.0)
     for x in DATA[:6]:
         # Answers are rounded to 2^-20 rows.
         assert made.probabilities(x) == pytest.approx(law(SUBSETS, x, 3, 1.0), rel=1e-5)
-    # Every pair of neighbours; .63 to .70 of the epsilon is used, as far as a bounded range lets it.
+    # Every pair of neighbors; .63 to .70 of the epsilon is used, as far as a bounded range lets it.
     assert 0.63 <= worst_loss(made) <= 0.70
     # A count's sensitivity taken for that of a share: three times the exponent.
     assert worst_loss(SmallDB(queries=SUBSETS, n_rows=3, epsilon=3.0)) > 1.0

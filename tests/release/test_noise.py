@@ -48,7 +48,7 @@ def chi_square(draws, law, scale, cells=40, least=150):
     edges = steps[cut]  # cells (-inf, e0], (e0, e1], ..., (e_last, inf)
     probability = np.diff(np.concatenate([[0.0], cdf[cut], [1.0]]))
     counts = np.bincount(np.searchsorted(edges, draws, side="left"), minlength=probability.size)
-    # Merge cells that expect few draws into their neighbour, from both ends and inside.
+    # Merge cells that expect few draws into their neighbor, from both ends and inside.
     merged_p, merged_n, p, n = [], [], 0.0, 0
     for cell_p, cell_n in zip(probability, counts, strict=True):
         p, n = p + cell_p, n + cell_n

@@ -59,7 +59,7 @@ def frequencies(data: Database, names: dict[str, tuple[str, ...]]) -> dict[str, 
     }
 
 
-def neighbours(data: Database, private: list[str], values: list[tuple[Any, ...]]) -> Iterator[Database]:
+def neighbors(data: Database, private: list[str], values: list[tuple[Any, ...]]) -> Iterator[Database]:
     """Yield all databases with one row of one private table replaced."""
     for table in private:
         for place, new in itertools.product(range(len(data[table])), values):

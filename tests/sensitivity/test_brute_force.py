@@ -28,7 +28,7 @@ def test_local_sensitivity_at_all_distances_is_global() -> None:
     for data in itertools.product(range(3), repeat=3):
         local = [local_sensitivity(median_low, data, range(3), distance=k) for k in range(5)]
         assert local == sorted(local) and local[3] == local[4] == global_sensitivity(median_low, range(3), 3)
-        # By hand: one row moves a median of three to one of its neighbours, or not.
+        # By hand: one row moves a median of three to one of its neighbors, or not.
         low, middle, high = sorted(data)
         assert local[0] == max(high - middle, middle - low)
 

@@ -13,7 +13,7 @@ import pytest
 from dpstats.errors import InvalidParameter
 from dpstats.sensitivity import ElasticSensitivity
 from dpstats.sensitivity.elastic import Count, Distinct, Join, Project, Relation, Select, Table
-from tests.sensitivity.databases import Database, count, frequencies, neighbours
+from tests.sensitivity.databases import Database, count, frequencies, neighbors
 
 NAMES = {"r": ("a", "b"), "s": ("a", "b"), "p": ("a", "b")}
 VALUES = [(0, 0), (0, 1), (1, 0), (1, 1), (None, 1)]
@@ -76,7 +76,7 @@ def moves(query: Count, data: Database) -> int:
     here = count(query, data, NAMES, ("r", "b"))
     return max(
         sum(abs(x - y) for x, y in zip(here, count(query, near, NAMES, ("r", "b")), strict=True))
-        for near in neighbours(data, ["r", "s"], VALUES)
+        for near in neighbors(data, ["r", "s"], VALUES)
     )
 
 
@@ -90,9 +90,9 @@ def test_it_is_never_below_what_a_row_moves(name: str) -> None:
         assert local <= elastic.at_distance(0)
         attained += local == elastic.at_distance(0)
         if i < 3:
-            near = list(neighbours(data, ["r", "s"], VALUES))
+            near = list(neighbors(data, ["r", "s"], VALUES))
             assert max(moves(query, other) for other in near) <= elastic.at_distance(1)
-            # A smooth bound: at a neighbour a distance further has at least as much.
+            # A smooth bound: at a neighbor a distance further has at least as much.
             for other in near:
                 beside = ElasticSensitivity(query, frequencies(other, NAMES))
                 assert all(elastic.at_distance(k) <= beside.at_distance(k + 1) for k in range(4))

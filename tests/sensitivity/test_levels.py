@@ -39,7 +39,7 @@ def law(noise: str, scale: float, k: np.ndarray) -> np.ndarray:
 
 
 def largest_loss(stage: Smooth, first: float, second: float) -> float:
-    """Return the largest log-ratio of two neighbouring levels with the largest shift that they allow."""
+    """Return the largest log-ratio of two neighboring levels with the largest shift that they allow."""
     k = np.unique(np.r_[np.arange(5001), np.geomspace(5000, 1e9, 4000).astype(np.int64)])
     k = np.r_[-k, k]
     worst = 0.0
@@ -112,7 +112,7 @@ def test_smooth_noise_is_pure_on_the_line_too(noise: str) -> None:
     beta, scale = smooth_noise(1.0, noise=noise)
     degrees = 1 if noise == "cauchy" else 3
     z = np.r_[np.linspace(-50, 50, 20_001), np.geomspace(50, 1e9, 2000)]
-    # Neighbouring S, and numbers as far apart as the smaller of them.
+    # Neighboring S, and numbers as far apart as the smaller of them.
     losses = [
         np.abs(stats.t.logpdf(z, degrees, scale=s * scale) - stats.t.logpdf(z - shift, degrees, scale=t * scale)).max()
         for s, t in ((1.0, math.exp(beta)), (math.exp(beta), 1.0))

@@ -1,4 +1,4 @@
-"""Smooth sensitivity from local ones: all distances, all small neighbours."""
+"""Smooth sensitivity from local ones: all distances, all small neighbors."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def test_the_level_is_that_of_all_distances() -> None:
 
 
 @pytest.mark.parametrize("n", [1, 2, 3, 4])
-def test_the_level_moves_by_one_between_neighbours(n: int) -> None:
+def test_the_level_moves_by_one_between_neighbors(n: int) -> None:
     # Whatever the limits are, as long as they rise.
     for limits in (np.array([0, 1, 2, 3, 5]), np.array([1, 1, 4, 9]), np.array([0, 0, 0, 0, 7])):
 

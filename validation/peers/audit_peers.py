@@ -33,7 +33,7 @@ DELTA = 1e-2
 
 
 class Run(NamedTuple):
-    """Outputs of a release on two neighbours, and what its library states for it."""
+    """Outputs of a release on two neighbors, and what its library states for it."""
 
     library: str
     name: str
@@ -82,16 +82,16 @@ def diffprivlib_runs() -> tuple[list[Run], dict[str, str]]:
 
 NOTES = """\
 The claim is the epsilon that was asked for (diffprivlib), or that the library's map states (OpenDP). Bounds are for
-one pair of neighbours each and for the attacks of `dpstats.auditing`; a bound below a claim proves nothing wrong, nor
+one pair of neighbors each and for the attacks of `dpstats.auditing`; a bound below a claim proves nothing wrong, nor
 that all is right.
 
 Two rows are about what a claim is for, and not about noise that is wrong. The docstrings of the two functions name
-no neighbouring relation.
+no neighboring relation.
 
 * diffprivlib's `GaussianNB` charges epsilon once for all classes, a third each for the counts, the sums and the
   squares. That is right where two datasets differ inside one class. A row *moved to another class* changes all
   three in two classes, at up to twice the epsilon, and the audit proves more than the epsilon asked for. Whoever
-  takes class labels as private, and neighbours as datasets with one row replaced, has to halve epsilon.
+  takes class labels as private, and neighbors as datasets with one row replaced, has to halve epsilon.
 * diffprivlib's `mean` scales its noise to (upper - lower)/n, the sensitivity for one row *replaced*. With a row
   *removed* the scale changes, too. Of n rows one is 1 and the others are 0; without the 1 the loss at 1/n is
   log(n/(n - 1)) + epsilon (1 - 1/n), by the two densities. At epsilon = 1 and n = 2 that is 1.19. It exceeds
@@ -114,7 +114,7 @@ def main() -> None:
         rows.append([f"{run.library}: {run.name}", *numbers])
         print(run.name, result.event, file=sys.stderr)
     body = (
-        f"{TRIALS:,} runs on each of two neighbouring datasets, joint confidence 99% over {len(runs)} audits, "
+        f"{TRIALS:,} runs on each of two neighboring datasets, joint confidence 99% over {len(runs)} audits, "
         f"seed {SEED} for\ndiffprivlib; OpenDP draws from the operating system. diffprivlib ran with scikit-learn "
         f"{packages['scikit-learn']} and numpy {packages['numpy']}.\n\n"
         + table(["release", "epsilon claimed", "delta", "epsilon proved at least", "claim"], rows)

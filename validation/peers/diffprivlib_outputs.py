@@ -1,4 +1,4 @@
-"""Write outputs of diffprivlib's mechanisms and tools on two neighbouring datasets, for audit_peers.py.
+"""Write outputs of diffprivlib's mechanisms and tools on two neighboring datasets, for audit_peers.py.
 
 diffprivlib needs an older scikit-learn than dpstats: audit_peers.py runs this file in an
 environment of its own and reads the arrays back. It needs numpy and diffprivlib alone.
@@ -17,7 +17,7 @@ from pathlib import Path
 
 import numpy as np
 
-# A hundred rows in [0, 1], half of them in each class; the neighbours have one row replaced.
+# A hundred rows in [0, 1], half of them in each class; the neighbors have one row replaced.
 ROWS = 100
 ZEROS, ONE_IS_ONE = np.zeros(ROWS), np.eye(1, ROWS)[0]
 LABELS = np.repeat([0, 1], ROWS // 2)
@@ -27,7 +27,7 @@ Case = tuple[Callable[[object], object], object, object]
 
 
 def cases(state: np.random.RandomState) -> dict[str, Case]:
-    """Return what is run: a release of one dataset, a dataset, its neighbour."""
+    """Return what is run: a release of one dataset, a dataset, its neighbor."""
     from diffprivlib import mechanisms, models, tools
 
     laplace = mechanisms.Laplace(epsilon=1.0, delta=0.0, sensitivity=1.0, random_state=state)

@@ -1,4 +1,4 @@
-"""Attack the sensitivity of the row distance with more than a million pairs of neighbours.
+"""Attack the sensitivity of the row distance with more than a million pairs of neighbors.
 
 Three attacks: random pairs of Gram matrices with entries +-rho (each is that of integer rows, see
 tests/identity/test_rows.py), the statistic's jump beyond what one row may do; hill climbing on it; and random
@@ -31,7 +31,7 @@ INCREMENTS = (8.0, 7.75, 7.5, 7.0)
 
 
 def random_jumps(pairs: int, seed: np.random.SeedSequence) -> dict[float, float]:
-    """Return the worst jump, over random neighbouring Gram matrices, for each increment."""
+    """Return the worst jump, over random neighboring Gram matrices, for each increment."""
     rng = np.random.default_rng(seed)
     n = int(rng.integers(3, 16))
     p = rng.random((pairs, 1, 1))
@@ -69,7 +69,7 @@ def climbed(increment: float, seed: int, steps: int) -> float:
 
 
 def row_pairs(pairs: int, seed: np.random.SeedSequence) -> tuple[int, int]:
-    """Return how many random neighbours' distances differ, and by more than one."""
+    """Return how many random neighbors' distances differ, and by more than one."""
     rng = np.random.default_rng(seed)
     moved = broken = 0
     for _ in range(pairs):
@@ -119,7 +119,7 @@ def main() -> None:
         "",
         f"    python validation/searches/identity_search.py --replications {options.replications}",
         "",
-        "A positive jump is a pair of neighbours whose distances differ by more than one. The proved increment is 8.",
+        "A positive jump is a pair of neighbors whose distances differ by more than one. The proved increment is 8.",
         "",
         f"| increment | worst of {options.replications:,} random pairs | worst of {climbs} climbs of {steps:,} pairs |",
         "|---|---|---|",

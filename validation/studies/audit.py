@@ -85,7 +85,7 @@ def as_markdown(runs: list[str], rows: dict[int, str]) -> str:
             "",
             f"{len(rows)} of {len(AUDITS)} audits, at a joint confidence of 99% over all.",
             "",
-            "The lower bound is for the delta claimed and for one pair of neighbours. A right release stays below its",
+            "The lower bound is for the delta claimed and for one pair of neighbors. A right release stays below its",
             "claim; how close an attack comes depends on the pair, and on one direction summing up a vector.",
             "",
             "| release | version | epsilon claimed | delta | epsilon proved at least | runs | verdict |",
@@ -116,7 +116,7 @@ def main() -> int:
     command = shlex.join(["python", "validation/studies/audit.py", *sys.argv[1:]])
     own = (
         f"* {time.strftime('%Y-%m-%d')}, dpstats {dpstats.__version__}, up to {options.trials:,} runs on each of two "
-        f"neighbouring datasets, seed {options.seed}: `{command}`"
+        f"neighboring datasets, seed {options.seed}: `{command}`"
     )
     runs = list(dict.fromkeys([*runs, own]))
     one, wrong = partial(run, trials=options.trials, seed=options.seed, confidence=confidence), []

@@ -39,7 +39,7 @@ REPORT = Report(
         "ten. fair: any affair, of the 6,366 women of Redbook's survey. Bounds are those of the "
         "documentation; rows of the last two are drawn with replacement, and the fit to all rows is the "
         "truth.",
-        "Neighbours differ in one row that is replaced. MLE has the intervals of statsmodels' Logit, from the "
+        "Neighbors differ in one row that is replaced. MLE has the intervals of statsmodels' Logit, from the "
         "inverse of the information. Noisy gradient descent: full batches, 50 steps of a fixed public size, "
         "clip and momentum, the best of a few that were tried on these designs. diffprivlib's "
         "LogisticRegression (objective perturbation, at its default regularisation) is pure (delta = 0). "

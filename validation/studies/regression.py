@@ -130,7 +130,7 @@ REPORT = Report(
         "expenses of 15,733 person-years of the Health Insurance Experiment with any, on the 17 columns of "
         "Cameron and Trivedi (2005), section 16.6, or the first ten; bounds are those of the documentation; "
         "rows are drawn with replacement, and the fit to all rows is the truth.",
-        "Neighbours differ in one row that is replaced. OLS has robust (HC1) intervals. AdaSSP (Wang 2018) "
+        "Neighbors differ in one row that is replaced. OLS has robust (HC1) intervals. AdaSSP (Wang 2018) "
         "has constants for a row that is added or removed in its paper; here they are those of a row that is "
         "replaced. Noisy gradient descent: full batches, 50 steps of a fixed public size, clip and momentum, "
         "the best of a few that were tried on these designs. FunctionalMechanismRegression and diffprivlib's "

@@ -2,7 +2,7 @@
 
 One entry per release (and per materially different configuration of it). An entry says how to
 compute its exact statistic, how to draw from the core that the release itself uses, which
-neighbouring datasets to try, and which broken versions an audit must catch. test_conformance.py
+neighboring datasets to try, and which broken versions an audit must catch. test_conformance.py
 walks this list, and so does `make audit`, with more trials. One file for each file of releases.
 """
 

@@ -27,7 +27,7 @@ def estimates(plan: Any, released: Any) -> np.ndarray:
 
 
 def _neighbors(d: int = 2, n: int = 8) -> tuple[np.ndarray, np.ndarray]:
-    """Return neighbours that stay furthest apart in every stage: a row far out on one side, or on the other."""
+    """Return neighbors that stay furthest apart in every stage: a row far out on one side, or on the other."""
     X, Y = np.zeros((n, d)), np.zeros((n, d))
     X[0, 0], Y[0, 0] = FAR, -FAR
     return X, Y
@@ -168,7 +168,7 @@ def _entry(
 
 
 def _inside_or_out(n: int, d: int = 2) -> tuple[np.ndarray, np.ndarray]:
-    """Return neighbours of which one has a row far out and the other has not."""
+    """Return neighbors of which one has a row far out and the other has not."""
     X, Y = np.zeros((n, d)), np.zeros((n, d))
     Y[0, 0] = FAR
     return X, Y

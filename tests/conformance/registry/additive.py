@@ -40,7 +40,7 @@ def _mechanism_entry(name: str, build: Callable[..., Any], size: int, proof: str
             step = rng.normal(size=size) if rng.random() < 0.5 else np.eye(size)[rng.integers(size)]
             step *= mechanism.sensitivity / np.linalg.norm(step, 1 if stage.norm == "l1" else 2)
             y = x + step
-            # The neighbour as a float may be further away than the sensitivity: step back.
+            # The neighbor as a float may be further away than the sensitivity: step back.
             while np.linalg.norm(y - x, 1 if stage.norm == "l1" else 2) > mechanism.sensitivity:
                 y = x + 0.999999 * (y - x)
             yield x, y

@@ -30,7 +30,7 @@ def region_of(estimator: Any, d: int) -> tuple[np.ndarray, np.ndarray]:
 
 
 def placed(estimator: Any, first: Any, second: Any, n: int = 3) -> Pair:
-    """Return neighbours: a row at either of two places, in units of the region about its center, others there."""
+    """Return neighbors: a row at either of two places, in units of the region about its center, others there."""
     d = len(first)
     center, clip = region_of(estimator, d)
     X, Y = np.tile(center, (n, 1)), np.tile(center, (n, 1))
@@ -40,7 +40,7 @@ def placed(estimator: Any, first: Any, second: Any, n: int = 3) -> Pair:
 
 
 def corners(estimator: Any, d: int) -> Pair:
-    """Return the neighbours of which the sums are furthest apart: a row at one corner of the clip, or the opposite."""
+    """Return the neighbors of which the sums are furthest apart: a row at one corner of the clip, or the opposite."""
     corner = np.full(d, 1 / math.sqrt(d) if getattr(estimator, "clip_norm", "") == "l2" else 1.0)
     return placed(estimator, corner, -corner)
 
@@ -59,7 +59,7 @@ LEVELS = (-1e308, -1.7, -1.0, -0.3, BESIDE, 0.0, 1e-12, 0.5, 1.0, 1.0000001, 3e8
 
 
 def pairs_of_rows(estimator: Any, d: int, *, beside: tuple[Pair, ...] = ()) -> Callable[[], Iterator[Pair]]:
-    """Return what yields neighbours with a row of every kind, and what the brute force must not miss."""
+    """Return what yields neighbors with a row of every kind, and what the brute force must not miss."""
 
     def pairs() -> Iterator[Pair]:
         yield corners(estimator, d)
@@ -369,7 +369,7 @@ def _with_squares() -> Iterator[Entry]:
         "clipped mean and its spread, linf, Gaussian",
         ClippedMean(**box),
         2,
-        # Tells the neighbours apart by their sums and by their squares.
+        # Tells the neighbors apart by their sums and by their squares.
         pair=placed(ClippedMean(**box), [1.0, 1.0], [BESIDE, BESIDE]),
         power=0.5,
         bugs=(

@@ -146,7 +146,7 @@ class Entry:
 
     ``plan`` is that of releasing ``dataset``; ``integers(dataset)`` returns the exact integers of each of ``stages``
     (by default those of the plan that add noise, and the scores of those that select; of a joint one a mapping by the
-    names of its blocks); ``pairs()`` yields neighbouring datasets for the brute force, which must attain the stated
+    names of its blocks); ``pairs()`` yields neighboring datasets for the brute force, which must attain the stated
     sensitivity, of all blocks of a stage together, to within 2%. ``unattained`` has the stages of which a search
     attains less, with a part that it attains at least, and ``unattained_reason`` says why. ``draw`` is the batched
     core; ``dataset`` and ``neighbor`` are a worst pair, with ``rows_apart`` other rows. ``public(dataset, budget)``

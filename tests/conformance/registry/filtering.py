@@ -256,7 +256,7 @@ def _last_entry(
 ) -> Entry:
     """Return line 13, given that line 4 released a sum; a dataset is rows, and the signs that a row becomes.
 
-    The brute force has all neighbours within the good event, coupled by each of the ``fresh`` signs; an audit draws
+    The brute force has all neighbors within the good event, coupled by each of the ``fresh`` signs; an audit draws
     signs. ``raw``: pairs for T(X).
     """
     sensitivity, scale = constants.statistic_sensitivity, constants.statistic_scale
@@ -357,7 +357,7 @@ def entries() -> Iterator[Entry]:
         power=0.25,
     )
     # A row of equal signs goes, all others stay, and what they add up to is the same in every column: of a row
-    # only the number of its signs matters, so these are all its neighbours.
+    # only the number of its signs matters, so these are all its neighbors.
     rest = _tilted(24)
     ramp = [np.where(np.arange(8) < positive, 1, -1) for positive in range(9)]
 

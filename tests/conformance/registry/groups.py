@@ -87,17 +87,17 @@ def rows(*given: list[float]) -> Dataset:
 
 
 def changing(d: int = 2) -> Pair:
-    """Return neighbours whose row is at an end of its bounds, in one group and in another."""
+    """Return neighbors whose row is at an end of its bounds, in one group and in another."""
     return rows([1.0] * d + [0.0]), rows([1.0] * d + [1.0])
 
 
 def staying(other: float = -1.0, d: int = 2) -> Pair:
-    """Return neighbours whose row stays in its group, at one end of its bounds and elsewhere."""
+    """Return neighbors whose row stays in its group, at one end of its bounds and elsewhere."""
     return rows([1.0] * d + [0.0]), rows([other] * d + [0.0])
 
 
 def pairs_of_rows(d: int) -> Callable[[], Iterator[Pair]]:
-    """Return what yields neighbours with rows of every kind in groups of every kind."""
+    """Return what yields neighbors with rows of every kind in groups of every kind."""
 
     def pairs() -> Iterator[Pair]:
         yield from (changing(d), staying(d=d), staying(BESIDE, d))
@@ -331,7 +331,7 @@ def with_person(*values: float, d: int = 2) -> Dataset:
 
 
 def opposite() -> Pair:
-    """Return neighbours whose unit has as many rows as count, at either end."""
+    """Return neighbors whose unit has as many rows as count, at either end."""
     return with_person(1.0, 1.0, 1.0), with_person(-1.0, -1.0, -1.0)
 
 

@@ -20,7 +20,7 @@ def _small_datasets(categories: int, size: int) -> Iterator[tuple[int, ...]]:
 
 
 def _count_pairs(categories: int, neighbors: Neighbors) -> Callable[[], Iterator[tuple[Any, Any]]]:
-    """Yield all neighbouring datasets of three rows."""
+    """Yield all neighboring datasets of three rows."""
 
     def pairs() -> Iterator[tuple[Any, Any]]:
         for rows in _small_datasets(categories, 3):
@@ -38,7 +38,7 @@ DECLARED = [1, 2, "refused", 2**53 + 1, 0.5, b"a", np.datetime64("2020-01-01")]
 
 
 def _mixed_pairs(neighbors: Neighbors, rows: list[Any] = MIXED) -> Callable[[], Iterator[tuple[Any, Any]]]:
-    """Yield all neighbouring lists of four rows, three of them equal, that differ in the fourth."""
+    """Yield all neighboring lists of four rows, three of them equal, that differ in the fourth."""
 
     def pairs() -> Iterator[tuple[Any, Any]]:
         for same, last in itertools.product(rows, repeat=2):

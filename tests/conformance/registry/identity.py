@@ -1,4 +1,4 @@
-"""The identity tests but filtering: exhaustive neighbours on small sign data and grids, and the bugs that attack them.
+"""The identity tests but filtering: exhaustive neighbors on small sign data and grids, and the bugs that attack them.
 
 Integer noise on the row distance costs level, not privacy: no audit sees it, and tests/identity/test_counterexamples.py
 has it.
@@ -28,7 +28,7 @@ A, B, C, P = (-1, -1, 1), (-1, 1, -1), (1, -1, -1), (1, 1, 1)
 
 
 def sign_neighbors(n: int, d: int) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-    """Yield all neighbours of n sign rows in d columns, up to the order of the rows."""
+    """Yield all neighbors of n sign rows in d columns, up to the order of the rows."""
     patterns = list(itertools.product((-1, 1), repeat=d))
     for rest in itertools.combinations_with_replacement(patterns, n - 1):
         for first, second in itertools.combinations(patterns, 2):
@@ -36,7 +36,7 @@ def sign_neighbors(n: int, d: int) -> Iterator[tuple[np.ndarray, np.ndarray]]:
 
 
 def grid_neighbors(n: int, values: tuple[float, ...]) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-    """Yield all neighbours of n rows of one column on a grid."""
+    """Yield all neighbors of n rows of one column on a grid."""
     for rest in itertools.combinations_with_replacement(values, n - 1):
         for first, second in itertools.combinations(values, 2):
             yield np.array([[first], *([x] for x in rest)]), np.array([[second], *([x] for x in rest)])
@@ -57,7 +57,7 @@ def ball_neighbors() -> Iterator[tuple[np.ndarray, np.ndarray]]:
 
 
 def wide_sign_neighbors(n: int, d: int) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-    """Yield neighbours of sign rows in many columns: of equal rows, one reversed or all else; and random ones."""
+    """Yield neighbors of sign rows in many columns: of equal rows, one reversed or all else; and random ones."""
     rng = np.random.default_rng(0)
     for first in (np.ones(d), -np.ones(d), *rng.choice([-1.0, 1.0], (20, d))):
         for second in (-first, np.ones(d), -np.ones(d)):
@@ -158,7 +158,7 @@ def centered_by_the_block(X: np.ndarray) -> int:
 
 def centering_bugs() -> tuple[PlantedBug, ...]:
     """Return what is wrong with products that are centered badly, each with the pair that shows it."""
-    # These neighbours differ in row and column 0, and are incidence matrices of integer rows
+    # These neighbors differ in row and column 0, and are incidence matrices of integer rows
     # (tests/identity/test_rows.py).
     G = np.array([[0, 2, 2, -1], [2, 0, 2, -1], [2, 2, 0, -1], [-1, -1, -1, 0]])
     H = np.array([[0, -1, -1, 2], [-1, 0, 2, -1], [-1, 2, 0, -1], [2, -1, -1, 0]])
@@ -391,7 +391,7 @@ def entries() -> Iterator[Entry]:
         (-8, "increment 7.5 for 8", small_increment, (first, np.vstack([[[1, -1, -1]], first[1:]]))),
         (4, "float ties", float_distance, (second, np.vstack([[[-1, -1, 1]], second[1:]]))),
     ):
-        # All neighbours of this size, the bug's pair among them: what the bug moves by 2 moves by 1.
+        # All neighbors of this size, the bug's pair among them: what the bug moves by 2 moves by 1.
         yield _entry(
             f"row distance, signs, tied at {tau0}",
             _tied(tau0),

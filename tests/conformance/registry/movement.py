@@ -1,4 +1,4 @@
-"""What was released of a stage, as one array; what neighbours move a stage by is in dpstats.auditing.movement."""
+"""What was released of a stage, as one array; what neighbors move a stage by is in dpstats.auditing.movement."""
 
 from __future__ import annotations
 

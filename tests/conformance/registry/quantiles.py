@@ -52,7 +52,7 @@ def small_datasets(values: tuple[float, ...], n: int) -> list[Dataset]:
     return [rows(*chosen) for chosen in itertools.combinations_with_replacement(values, n)]
 
 
-def neighbours(values: tuple[float, ...], n: int) -> Iterator[Pair]:
+def neighbors(values: tuple[float, ...], n: int) -> Iterator[Pair]:
     """Yield all pairs of small datasets that differ in one row."""
     for rest in itertools.combinations_with_replacement(values, n - 1):
         for a, b in itertools.combinations(values, 2):
@@ -69,7 +69,7 @@ def with_missing(values: tuple[float, ...], sizes: tuple[int, ...]) -> Callable[
 
     def pairs() -> Iterator[Pair]:
         for n in sizes:
-            yield from neighbours((*values, np.nan), n)
+            yield from neighbors((*values, np.nan), n)
 
     return pairs
 
@@ -210,13 +210,13 @@ def quantile_entries() -> Iterator[Entry]:
         0.3,
         (_bug("counts as they are", core(CountsAsTheyAre(**law)), twice, 4.0),),
         integers=integers,
-        pairs=lambda: neighbours((0.0, 1.0, 2.0, 3.0), 4),
+        pairs=lambda: neighbors((0.0, 1.0, 2.0, 3.0), 4),
         understated=(
             Understated(
                 "rows above in place of rows below",
                 plan,
                 lambda data: integers(data, opposite_counts),
-                lambda: neighbours((0.0, 1.0, 2.0, 3.0), 4),
+                lambda: neighbors((0.0, 1.0, 2.0, 3.0), 4),
             ),
         ),
     )
@@ -342,7 +342,7 @@ def median_entries() -> Iterator[Entry]:
     def pairs() -> Iterator[Pair]:
         values = (0.0, 1.0, 3.0, 20.0, 100.0)
         for n in (2, 3, 4, 5):
-            yield from neighbours(values, n)
+            yield from neighbors(values, n)
 
     twice: Plan = replace(plan, stages=(hidden_level(),))
     yield Entry(
@@ -482,7 +482,7 @@ def distribution_entries() -> Iterator[Entry]:
             proof="distribution.md",
             plan=plan,
             integers=exact_integers(estimator, plan),
-            pairs=lambda: neighbours((-5.0, 0.5, 2.5, 4.5, 7.5, 99.0), 3),
+            pairs=lambda: neighbors((-5.0, 0.5, 2.5, 4.5, 7.5, 99.0), 3),
             draw=apart(estimator, pair),
             dataset=pair[0],
             neighbor=pair[1],

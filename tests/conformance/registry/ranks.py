@@ -57,7 +57,7 @@ def public(estimator: RankTest) -> Callable[[Dataset, Any], tuple[Any, np.ndarra
 
 
 def pairs_of(kinds: list[float], n: int) -> Callable[[], Iterator[Pair]]:
-    """Return all neighbouring datasets of n rows, whatever their order."""
+    """Return all neighboring datasets of n rows, whatever their order."""
 
     def pairs() -> Iterator[Pair]:
         for rest in itertools.combinations_with_replacement(kinds, n - 1):

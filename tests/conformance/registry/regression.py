@@ -461,7 +461,7 @@ def planted(name: str, draw: Any, pair: tuple[Dataset, Dataset], options: dict[s
 
 
 def pulling(estimator: Any, n: int, d: int) -> tuple[Dataset, Dataset]:
-    """Return neighbours whose differing row is as long as rows can be, with outcomes at either end."""
+    """Return neighbors whose differing row is as long as rows can be, with outcomes at either end."""
     plan, asked = questions(estimator, n, d)
     rng = np.random.default_rng(5)
     binary = isinstance(estimator, PrivateLogisticRegression)

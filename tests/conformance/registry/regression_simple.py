@@ -37,13 +37,13 @@ def with_row(row: list[float], n: int = 4) -> Dataset:
 
 
 def right_angles(d: int = 2) -> Pair:
-    """Return neighbours whose differing row is as long as rows can be, along one column and along another."""
+    """Return neighbors whose differing row is as long as rows can be, along one column and along another."""
     first, second = np.eye(d + 1)[:2] * 50
     return with_row([*first[:-1], 1.0]), with_row([*second[:-1], -1.0])
 
 
 def opposite(d: int = 2) -> Pair:
-    """Return neighbours whose differing row has its outcome at either end, in the middle of its columns."""
+    """Return neighbors whose differing row has its outcome at either end, in the middle of its columns."""
     return with_row([0.0] * d + [1.0]), with_row([0.0] * d + [-1.0])
 
 
@@ -72,7 +72,7 @@ def likelihood(estimator: Any, pair: Pair) -> Draw:
 
 
 def spread_out(estimator: Any, pair: Pair) -> Draw:
-    """Return the core of a fit whose noise is what tells the neighbours apart."""
+    """Return the core of a fit whose noise is what tells the neighbors apart."""
 
     def draw(data: Dataset, rng: np.random.Generator, size: int) -> np.ndarray:
         plan = estimator._noisy_plan(plan_of(estimator, data), data)

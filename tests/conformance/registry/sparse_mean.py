@@ -226,7 +226,7 @@ def _selects_first(estimator: SparseMean) -> Draw:
 
 
 def _swapped(leads: int, size: float = 100.0) -> tuple[np.ndarray, np.ndarray]:
-    """Return neighbours whose row lowers column 0 and raises column 1, or the reverse.
+    """Return neighbors whose row lowers column 0 and raises column 1, or the reverse.
 
     Column 1 leads by some rows: in the tails of its noise a Laplace selection shows most.
     """
@@ -235,7 +235,7 @@ def _swapped(leads: int, size: float = 100.0) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _lonely() -> tuple[np.ndarray, np.ndarray]:
-    """Return neighbours of which a row is far out in both columns, or at 0: it moves their squares."""
+    """Return neighbors of which a row is far out in both columns, or at 0: it moves their squares."""
     far = np.zeros((50, 2))
     far[0] = 2000.0
     return far, np.zeros((50, 2))

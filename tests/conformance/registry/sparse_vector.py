@@ -192,13 +192,13 @@ def _stream_entry(
 
 
 def _two_parts(first: int, last: int) -> tuple[np.ndarray, np.ndarray]:
-    """Return values of questions that are 0 first and 1 then, and of the neighbour, the other way round."""
+    """Return values of questions that are 0 first and 1 then, and of the neighbor, the other way round."""
     values = np.r_[np.zeros(first), np.ones(last)]
     return values, 1 - values
 
 
 def _low_then_high(low: int, high: float, times: int = 1) -> tuple[np.ndarray, np.ndarray]:
-    """Return values of ``low`` questions at 0 and one at ``high``, several times, and of the neighbour: 1 nearer."""
+    """Return values of ``low`` questions at 0 and one at ``high``, several times, and of the neighbor: 1 nearer."""
     values = np.tile(np.r_[np.zeros(low), high], times)
     return values, values + np.where(values == high, -1.0, 1.0)
 

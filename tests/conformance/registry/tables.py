@@ -38,7 +38,7 @@ def rows(*rows: Any) -> Dataset:
 
 
 def pairs_of(kinds: list[Any], n: int = 3) -> Callable[[], Iterator[Pair]]:
-    """Return all neighbouring datasets of n rows."""
+    """Return all neighboring datasets of n rows."""
 
     def pairs() -> Iterator[Pair]:
         for data in itertools.product(kinds, repeat=n):
