@@ -57,7 +57,7 @@ CASES: dict[str, Callable[[], Any]] = {
     ),
     "queries.linear._BLOCK": lambda: LinearQueries.halfspaces(X[:, :2], 30, random_state=0).answers(np.arange(70)),
     "ranks.statistics._BLOCK": lambda: SignedRankTest(**SEED).fit(X[:, 0]).pvalue_,
-    "survival.hazard_ratios._ROWS": lambda: (
+    "survival.log_rank._ROWS": lambda: (
         LogRankTest(horizon=10.0, groups=[0, 1, 2], epsilon=1.0, **SEED)
         .fit(np.arange(70) / 7, X[:, 0] > 0, LABELS)
         .statistic_

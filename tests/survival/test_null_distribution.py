@@ -10,8 +10,8 @@ import pytest
 
 from dpstats.survival import LogRankTest
 from dpstats.survival.cells import TABLE
-from dpstats.survival.hazard_ratios import RESIDUALS, NullDistribution, Reference, _variance_error_factor
-from dpstats.survival.log_rank import outcome
+from dpstats.survival.hazard_ratios import Reference
+from dpstats.survival.log_rank import RESIDUALS, NullDistribution, _variance_error_factor, outcome
 
 
 def pvalues(

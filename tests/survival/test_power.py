@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from dpstats.survival import LogRankTest
-from dpstats.survival.hazard_ratios import _row_probabilities, simulate_pvalues
+from dpstats.survival.log_rank import _row_probabilities, simulate_pvalues
 
 
 def test_the_probabilities_of_a_row_are_those_of_exponential_times() -> None:

@@ -9,7 +9,8 @@ import pytest
 
 from dpstats.survival import LogRankTest
 from dpstats.survival.cells import LeastSquares, levels_for, times_at_edges
-from dpstats.survival.hazard_ratios import Reference, Residuals, residual_integers
+from dpstats.survival.hazard_ratios import Reference
+from dpstats.survival.log_rank import Residuals, residual_integers
 from dpstats.survival.table_plan import expected_cells
 
 M = 4

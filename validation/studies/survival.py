@@ -36,8 +36,8 @@ from dpstats.survival.curves import (
     shaped_time_limits,
     time_limits,
 )
-from dpstats.survival.hazard_ratios import RESIDUALS, Reference
-from dpstats.survival.log_rank import LogRankPlan, outcome
+from dpstats.survival.hazard_ratios import Reference
+from dpstats.survival.log_rank import RESIDUALS, LogRankPlan, outcome
 from dpstats.survival.table import Area, SurvivalTable, table_log_rank
 from dpstats.survival.table_plan import TablePlan
 

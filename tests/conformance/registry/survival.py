@@ -14,7 +14,8 @@ from dpstats.privacy import Plan
 from dpstats.release.session import Session
 from dpstats.survival import LogRankTest, PrivateSurvival
 from dpstats.survival.cells import CELLS, POSITIONS, TABLE
-from dpstats.survival.hazard_ratios import RESIDUALS, Reference, Residuals
+from dpstats.survival.hazard_ratios import Reference
+from dpstats.survival.log_rank import RESIDUALS, Residuals
 from dpstats.survival.table import SurvivalTable
 from dpstats.survival.table_plan import expected_cells
 from registry.entry import Dataset, Draw, Entry, PlantedBug, Traits, Understated, having, less_noise
