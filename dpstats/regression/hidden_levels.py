@@ -46,7 +46,7 @@ class Kept:
             points = block.points
             some = np.flatnonzero((points[:, :-1] * self.common >= 0).all(axis=1))
             store = points[np.ix_(some, np.flatnonzero(np.append(self.columns, True)))]
-            kept = None if block.kept is None else {}
+            kept: dict[str, Any] | None = None if block.kept is None else {}
             return replace(block.take(some), store=block.arrange(np.ascontiguousarray(store)), kept=kept)
 
         return block.remember("rows without hidden levels", self.common.tobytes(), make)
@@ -127,7 +127,7 @@ class HidingPath:
         self.path = self.make(replace(plan, design=plan.design.take(kept.columns), n_features=int(kept.columns.sum())))
         for name, released in self.early:
             # The center may have one more number, of the offsets.
-            hides = np.flatnonzero(hidden) if name == CENTER else []
+            hides = np.flatnonzero(hidden & (name == CENTER))
             self.path.take(name, np.delete(released, hides))
         self.kept = kept
 
@@ -150,11 +150,13 @@ class HidingPath:
         assert found.settled is not None
         settled[kept.columns] = found.settled
         places = np.flatnonzero(kept.columns)
-        matrices = "robust", "model", "privacy", "left", "unknown"
+        matrices: dict[str, Any] = {
+            name: widen(getattr(found, name)) for name in ("robust", "model", "privacy", "left", "unknown")
+        }
         return replace(
             found,
             params=params,
             settled=settled,
             levels=tuple(replace(each, place=int(places[each.place])) for each in found.levels),
-            **{name: widen(getattr(found, name)) for name in matrices},
+            **matrices,
         )

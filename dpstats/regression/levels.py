@@ -55,6 +55,8 @@ _NARROW = 0.6
 """Mean of a level, in half-widths of the range, from which the range may have clipped most of its rows."""
 SEEN_LEVEL = 5.0
 """A level is identified if its count is at least this many standard deviations of the noise of a count."""
+_MOST_LEFT_OUT = 0.1
+"""Largest fraction of the rows, of levels that noise hides, that the steps leave out."""
 _NO_SPREAD = 1e-9
 _NOISE = 2.0
 """Standard errors up to which slopes that only adjust count as 0."""
@@ -83,6 +85,8 @@ class LevelsPath:
         """Standard errors of the centers of the outcomes."""
         self.unsure: Floats = np.zeros_like(self.centers.covariates)
         """Variances of the errors of the centers of the covariates. 0 if levels are randomized."""
+        self.in_steps: NDArray[np.bool_] = np.ones(len(plan.levels), dtype=np.bool_)
+        """Whether the rows of each level are part of the steps."""
         self.spread = 1.0
         """Standard deviation of the outcomes in the range of most of them."""
         self.variance = 1.0
@@ -105,7 +109,8 @@ class LevelsPath:
         else:
             if self.steps is None:
                 self.steps = self._first_step()
-            query = self.steps.question(name)
+            some = None if self.in_steps.all() else self.in_steps
+            return Centered(self.steps.question(name), self.centers, some)
         return Centered(query, self.centers)
 
     def take(self, name: str, released: Any) -> None:
@@ -142,6 +147,7 @@ class LevelsPath:
         noise = plan.totals_noise(LEVELS)
         found = plan.totals(LEVELS).ratio(dict(released), noise)
         total, count, square = (part[:, 0] for part in (found.T, np.maximum(found.N, noise.count), found.Q))
+        self._leave_out(found.N[:, 0], noise.count)
         several = math.sqrt(len(plan.levels))
         rows = max(float(found.N.sum()), noise.count * several)
         grand = float(np.clip(total.sum() / rows, -1.0, 1.0))
@@ -166,6 +172,19 @@ class LevelsPath:
         weight = self.mean_error**2 / (self.mean_error**2 + error**2)
         self.mean += weight * (self.center + self.half * grand - self.mean)
         self.mean_error *= math.sqrt(1 - weight)
+
+    def _leave_out(self, counts: Floats, noise: float) -> None:
+        """Leave rows of levels that noise hides out of the steps. Their means would be in the errors of the slopes."""
+        if self.plan.randomized:
+            return
+        order = np.argsort(counts)
+        few = np.cumsum(np.maximum(counts[order], noise)) < _MOST_LEFT_OUT * counts.sum()
+        self.in_steps[order] = (counts[order] >= SEEN_LEVEL * noise) | ~few
+
+    @property
+    def unsure_in_steps(self) -> Floats:
+        """Variances of the errors of the centers of the covariates, of rows in the steps."""
+        return np.where(self.in_steps[:, None], self.unsure, 0.0)
 
     def _take_covariates(self, released: Mapping[str, Floats]) -> None:
         """Center the covariates of each level at their mean, shrunk toward the mean of all rows."""
@@ -263,7 +282,7 @@ class LevelsFit:
 
     def _center_errors(self, path: LevelsPath) -> Floats:
         """Return the mean squared errors of the centers of the covariates."""
-        errors: Floats = np.minimum(path.counts / self.found.rows, 1.0) @ path.unsure
+        errors: Floats = np.minimum(path.counts / self.found.rows, 1.0) @ path.unsure_in_steps
         return errors
 
     def _correct_slopes(self, path: LevelsPath) -> None:
@@ -563,7 +582,7 @@ class LevelsEstimate:
         moves = np.clip(self.means.estimate - self.means.middle, -self.means.clip, self.means.clip)
         moves += fit.middle[:, None]
         share = np.maximum(self.counts, self.counts_noise)[:, None] / fit.found.rows
-        bent = (share**2 * path.unsure * moves**2).sum(axis=0)
+        bent = (share**2 * path.unsure_in_steps * moves**2).sum(axis=0)
         return np.asarray(fit.cov + fit.inverse @ np.diag(bent) @ fit.inverse)
 
 
