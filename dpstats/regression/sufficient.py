@@ -27,7 +27,7 @@ from dpstats.release.estimator import parameters
 from dpstats.release.session import Released
 
 _BIASED, _HIDDEN = 0.25, 1.0
-"""Bias by clipped outcomes, in standard errors, that a note names if seen, and a line of the summary if noise hides it."""
+"""Bias by clipped outcomes, in standard errors, that a note names if seen, and a line if noise hides it."""
 _EXCESS = 0.5
 """Mean distance of a clipped outcome from its bound, in standard deviations of the residuals."""
 
