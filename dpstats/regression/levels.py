@@ -56,7 +56,9 @@ _NARROW = 0.6
 SEEN_LEVEL = 5.0
 """A level is identified if its count is at least this many standard deviations of the noise of a count."""
 _MOST_LEFT_OUT = 0.1
-"""Largest fraction of the rows, of levels that noise hides, that the steps leave out."""
+"""Largest fraction of the rows that the steps leave out, because noise in the centers of their levels costs more."""
+_LEAST_VARIANCE = 1 / 16
+"""Variance of a covariate whose bounds are four standard deviations away, in half-widths."""
 _NO_SPREAD = 1e-9
 _NOISE = 2.0
 """Standard errors up to which slopes that only adjust count as 0."""
@@ -147,7 +149,6 @@ class LevelsPath:
         noise = plan.totals_noise(LEVELS)
         found = plan.totals(LEVELS).ratio(dict(released), noise)
         total, count, square = (part[:, 0] for part in (found.T, np.maximum(found.N, noise.count), found.Q))
-        self._leave_out(found.N[:, 0], noise.count)
         several = math.sqrt(len(plan.levels))
         rows = max(float(found.N.sum()), noise.count * several)
         grand = float(np.clip(total.sum() / rows, -1.0, 1.0))
@@ -173,14 +174,6 @@ class LevelsPath:
         self.mean += weight * (self.center + self.half * grand - self.mean)
         self.mean_error *= math.sqrt(1 - weight)
 
-    def _leave_out(self, counts: Floats, noise: float) -> None:
-        """Leave rows of levels that noise hides out of the steps. Their means would be in the errors of the slopes."""
-        if self.plan.randomized:
-            return
-        order = np.argsort(counts)
-        few = np.cumsum(np.maximum(counts[order], noise)) < _MOST_LEFT_OUT * counts.sum()
-        self.in_steps[order] = (counts[order] >= SEEN_LEVEL * noise) | ~few
-
     @property
     def unsure_in_steps(self) -> Floats:
         """Variances of the errors of the centers of the covariates, of rows in the steps."""
@@ -201,6 +194,20 @@ class LevelsPath:
         means = np.clip(grand + gain * (inside - grand), -1.0, 1.0) + cut * np.clip(own * beyond, -1.0, 1.0)
         self.centers = replace(self.centers, covariates=np.rint(means * 2.0**X_BITS) * 2.0**-X_BITS)
         self.unsure = gain * noise**2 + cut * own * size + cut * (1 - cut) * (own * beyond) ** 2
+        self._leave_out()
+
+    def _leave_out(self) -> None:
+        """Leave rows of rare levels out of the steps, if errors of their centers would cost slopes more than the rows.
+
+        The other rows have the same slopes. If both centers of a level have errors, its rows bias slopes, and errors of
+        the covariates attenuate them. The cost is the square of both over the variance of a slope.
+        """
+        share = self.counts / self.counts.sum()
+        unsure = self.unsure.max(axis=1) / _LEAST_VARIANCE
+        costs = self.plan.n_samples * share**2 * unsure * ((self.errors / self.spread) ** 2 + unsure / 4)
+        order = np.argsort(share)
+        few = np.cumsum(share[order]) < _MOST_LEFT_OUT
+        self.in_steps[order] = (costs < share)[order] | ~few
 
     def _first_step(self) -> LinearPath:
         """Return the path of the steps, for outcomes in the range that centered outcomes have."""
