@@ -31,7 +31,8 @@ def asked(X: np.ndarray, y: np.ndarray) -> tuple[HidingPath, list[tuple[str, Que
     plan = regression_plan("logistic", DESIGN, len(X), 1.0, 1e-6)
     path, rows, found = first_path(plan), Blocks(X, y, DESIGN), []
     assert isinstance(path, HidingPath)
-    for stage in plan.stages:
+    stages: Any = plan.stages
+    for stage in stages:
         found.append((stage.name, path.question(stage.name)))
         answer, blocks = rows.answer(found[-1][1]), getattr(stage, "blocks", None)
         if blocks:
