@@ -652,6 +652,11 @@ class Regression(HasEstimates, PrivateEstimator[SomePlan], ABC):
             if (share := getattr(self, f"clipped_{role}_share_", None)) is not None
         ]
 
+    @property
+    def _clips_many(self) -> bool:
+        """Whether the release shows that many outcomes are outside their bounds."""
+        return hasattr(self, "clipped_share_") and self.clipped_share_ - 2 * self.clipped_share_std_ > MANY_OUTSIDE
+
     def _notes(self) -> list[str]:
         """Return the assumptions of the coefficients, and advice if noise hides some of them."""
         notes = [
@@ -699,7 +704,7 @@ class Regression(HasEstimates, PrivateEstimator[SomePlan], ABC):
                 f"Not identified at this n and epsilon: {list_some(levels)}. Noise hides which rows have these levels, "
                 f"so intervals reflect only the range of the outcome. {remedy}"
             )
-        if hasattr(self, "clipped_share_") and self.clipped_share_ - 2 * self.clipped_share_std_ > MANY_OUTSIDE:
+        if self._clips_many:
             notes.append(
                 f"More than {100 * MANY_OUTSIDE:.0f}% of the outcomes lie outside y_bounds. Coefficients describe the "
                 "clipped outcomes, and may be too small. Widen y_bounds."

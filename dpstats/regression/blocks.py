@@ -149,6 +149,11 @@ class Design:
             return inside, outside
         return np.clip((inside * half + center - offset - self.y_center) / self.y_half, -1.0, 1.0), outside
 
+    def take(self, columns: NDArray[np.bool_]) -> Design:
+        """Return the design of some of the columns."""
+        known = tuple(np.array(self.two_valued)[columns].tolist()) if self.two_valued else ()
+        return replace(self, center=self.center[columns], half=self.half[columns], two_valued=known)
+
     def subtracting(self, offset: tuple[float, float]) -> Design:
         """Return the design of the outcome minus an offset within these bounds."""
         low, high = offset

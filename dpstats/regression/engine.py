@@ -31,11 +31,11 @@ from dpstats.privacy.guarantee import PrivacyGuarantee
 from dpstats.privacy.plan import ReleasePlan
 from dpstats.privacy.stages import Block as StageBlock
 from dpstats.regression.blocks import Design, DesignRows
+from dpstats.regression.hidden_levels import HidingPath
 from dpstats.regression.levels import LevelsPath
 from dpstats.regression.levels_plan import LevelsPlan
 from dpstats.regression.linear_path import STAGE, LinearPath, MomentsPlan, coefficients
 from dpstats.regression.log_linear_path import LogLinearPath
-from dpstats.regression.log_linear_plan import LogLinearPlan
 from dpstats.regression.passes import Floats
 from dpstats.regression.path import Estimate, Path, symmetric
 from dpstats.regression.plan import OFFSETS, ROWS, WEIGHT, DesignPlan, RegressionPlan
@@ -115,14 +115,16 @@ def check_offset(offset: Any, n: int) -> Floats | float:
 # Newton steps
 
 
-def first_path(plan: DesignPlan) -> Path | LevelsPath:
+def first_path(plan: DesignPlan) -> Path | LevelsPath | HidingPath:
     """Return the path of a plan before the first release."""
     if isinstance(plan, LevelsPlan):
         return LevelsPath(plan)
-    if isinstance(plan, LogLinearPlan):
-        return LogLinearPath(plan)
     assert isinstance(plan, RegressionPlan)
-    return (LinearPath if plan.family == "linear" else LogisticPath)(plan)
+    kinds: dict[str, Any] = {"linear": LinearPath, "logistic": LogisticPath}
+    kind = kinds.get(plan.family, LogLinearPath)
+    hides = plan.design.intercept and any(plan.design.two_valued)
+    path: Path | HidingPath = HidingPath(plan, kind) if hides else kind(plan)
+    return path
 
 
 def read(rows: Rows, plan: DesignPlan, *, keep: bool = False) -> DesignRows:

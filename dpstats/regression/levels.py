@@ -55,6 +55,10 @@ _NARROW = 0.6
 """Mean of a level, in half-widths of the range, from which the range may have clipped most of its rows."""
 SEEN_LEVEL = 5.0
 """A level is identified if its count is at least this many standard deviations of the noise of a count."""
+_MOST_LEFT_OUT = 0.1
+"""Largest fraction of the rows that the steps leave out, because noise in the centers of their levels costs more."""
+_LEAST_VARIANCE = 1 / 16
+"""Variance of a covariate whose bounds are four standard deviations away, in half-widths."""
 _NO_SPREAD = 1e-9
 _NOISE = 2.0
 """Standard errors up to which slopes that only adjust count as 0."""
@@ -83,6 +87,8 @@ class LevelsPath:
         """Standard errors of the centers of the outcomes."""
         self.unsure: Floats = np.zeros_like(self.centers.covariates)
         """Variances of the errors of the centers of the covariates. 0 if levels are randomized."""
+        self.in_steps: NDArray[np.bool_] = np.ones(len(plan.levels), dtype=np.bool_)
+        """Whether the rows of each level are part of the steps."""
         self.spread = 1.0
         """Standard deviation of the outcomes in the range of most of them."""
         self.variance = 1.0
@@ -105,7 +111,8 @@ class LevelsPath:
         else:
             if self.steps is None:
                 self.steps = self._first_step()
-            query = self.steps.question(name)
+            some = None if self.in_steps.all() else self.in_steps
+            return Centered(self.steps.question(name), self.centers, some)
         return Centered(query, self.centers)
 
     def take(self, name: str, released: Any) -> None:
@@ -167,6 +174,11 @@ class LevelsPath:
         self.mean += weight * (self.center + self.half * grand - self.mean)
         self.mean_error *= math.sqrt(1 - weight)
 
+    @property
+    def unsure_in_steps(self) -> Floats:
+        """Variances of the errors of the centers of the covariates, of rows in the steps."""
+        return np.where(self.in_steps[:, None], self.unsure, 0.0)
+
     def _take_covariates(self, released: Mapping[str, Floats]) -> None:
         """Center the covariates of each level at their mean, shrunk toward the mean of all rows."""
         # Within levels, covariates are not correlated with what the centers of the outcomes miss.
@@ -182,6 +194,20 @@ class LevelsPath:
         means = np.clip(grand + gain * (inside - grand), -1.0, 1.0) + cut * np.clip(own * beyond, -1.0, 1.0)
         self.centers = replace(self.centers, covariates=np.rint(means * 2.0**X_BITS) * 2.0**-X_BITS)
         self.unsure = gain * noise**2 + cut * own * size + cut * (1 - cut) * (own * beyond) ** 2
+        self._leave_out()
+
+    def _leave_out(self) -> None:
+        """Leave rows of rare levels out of the steps, if errors of their centers would cost slopes more than the rows.
+
+        The other rows have the same slopes. If both centers of a level have errors, its rows bias slopes, and errors of
+        the covariates attenuate them. The cost is the square of both over the variance of a slope.
+        """
+        share = self.counts / self.counts.sum()
+        unsure = self.unsure.max(axis=1) / _LEAST_VARIANCE
+        costs = self.plan.n_samples * share**2 * unsure * ((self.errors / self.spread) ** 2 + unsure / 4)
+        order = np.argsort(share)
+        few = np.cumsum(share[order]) < _MOST_LEFT_OUT
+        self.in_steps[order] = (costs < share)[order] | ~few
 
     def _first_step(self) -> LinearPath:
         """Return the path of the steps, for outcomes in the range that centered outcomes have."""
@@ -263,7 +289,7 @@ class LevelsFit:
 
     def _center_errors(self, path: LevelsPath) -> Floats:
         """Return the mean squared errors of the centers of the covariates."""
-        errors: Floats = np.minimum(path.counts / self.found.rows, 1.0) @ path.unsure
+        errors: Floats = np.minimum(path.counts / self.found.rows, 1.0) @ path.unsure_in_steps
         return errors
 
     def _correct_slopes(self, path: LevelsPath) -> None:
@@ -563,7 +589,7 @@ class LevelsEstimate:
         moves = np.clip(self.means.estimate - self.means.middle, -self.means.clip, self.means.clip)
         moves += fit.middle[:, None]
         share = np.maximum(self.counts, self.counts_noise)[:, None] / fit.found.rows
-        bent = (share**2 * path.unsure * moves**2).sum(axis=0)
+        bent = (share**2 * path.unsure_in_steps * moves**2).sum(axis=0)
         return np.asarray(fit.cov + fit.inverse @ np.diag(bent) @ fit.inverse)
 
 

@@ -421,13 +421,18 @@ class Centers:
 
 @dataclass(frozen=True, eq=False)
 class Centered(Question):
-    """A query about rows minus the centers of their levels."""
+    """A query about rows minus the centers of their levels. Of some levels only, unless ``some`` is None."""
 
     query: Question
     centers: Centers
+    some: NDArray[np.bool_] | None = None
 
     def sum_rows(self, block: Block) -> Sums:
-        return self.query.sum_rows(self.centers.subtract(block))
+        found = self.centers.subtract(block)
+        if self.some is not None:
+            assert block.groups is not None
+            found = found.take(np.flatnonzero(self.some[block.groups]))
+        return self.query.sum_rows(found)
 
 
 @dataclass(frozen=True, eq=False)

@@ -291,8 +291,8 @@ class PrivateLinearRegression(LeastSquares[RegressionPlan]):
     are one charge. `dpstats.means.UnknownBounds` has options. Columns that are mostly 0 need a step. Coefficients
     describe clipped outcomes, and rows that are not far beyond the bounds of a column. Intervals do not cover others.
 
-    **Limits.** Slopes are biased if the skewness of the residuals depends on the row, or if ``y_bounds`` clips more
-    than 2% of the outcomes; notes report both if noise permits. Rare residuals that are far are clipped, and bias the
+    **Limits.** Slopes are biased if the skewness of the residuals depends on the row, or if ``y_bounds`` clips
+    outcomes; notes report both if noise permits. Rare residuals that are far are clipped, and bias the
     intercept and predictions if noise hides them. Just above the limit of few rows, intervals of wide bounds
     undercover. Rare 0/1 columns that are not factors have long intervals.
 

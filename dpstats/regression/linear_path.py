@@ -20,7 +20,7 @@ from dpstats.privacy.guarantee import PrivacyGuarantee
 from dpstats.privacy.stages import Block as StageBlock
 from dpstats.regression.blocks import COUNT_BITS, X_BITS, Design, Question
 from dpstats.regression.passes import Floats
-from dpstats.regression.path import QUANTILE, Curvature, Estimate, Path, Seen, positive
+from dpstats.regression.path import QUANTILE, Curvature, Estimate, Inverse, Path, Seen, positive
 from dpstats.regression.plan import (
     CENTER,
     DECAY,
@@ -259,6 +259,9 @@ class LinearPath(Path):
         turn = np.linalg.solve(old.T, self.whitening.T).T
         self.pull, self.unseen = turn @ self.pull, turn @ self.unseen @ turn.T
 
+    def _row_variance(self, inverse: Inverse) -> float:
+        return self.sigma**2
+
     def _take_step(self, name: str, released: Mapping[str, Floats]) -> None:
         last = name == step_name(STEPS)
         self.clip = self._threshold(name)
@@ -296,6 +299,7 @@ class LinearPath(Path):
         theta = self.b + part * inverse(self.pull)
         doubt = (part**2 + error**2) * self.unseen + error**2 * np.outer(self.pull, self.pull)
         unsure = inverse(inverse(doubt).T)
+        unsure = unsure + self.earlier
         samples = [positive(around @ middle @ around) + unsure for middle in (mixed, one_variance)]
         # Skewed residuals bias the slopes by a part of this, if their skewness depends on the row.
         errors = np.diagonal(samples[0] + self.noise + self.left)[int(self.plan.design.intercept) :]

@@ -40,7 +40,7 @@ from dpstats.regression.log_linear_plan import (
     rate_ends,
 )
 from dpstats.regression.passes import Floats
-from dpstats.regression.path import NEGLIGIBLE, WIDEST, Curvature, Estimate, positive
+from dpstats.regression.path import NEGLIGIBLE, WIDEST, Curvature, Estimate, Inverse, positive
 from dpstats.regression.plan import LAST_NORMS, NORMS, STEPS, size_name, step_name, step_number
 from dpstats.regression.rows import CURVATURE, GRADIENT, MEAT, OUTSIDE, SIZE, coordinates
 from dpstats.regression.two_valued import FLOORS, LARGEST_EFFECT, LastStep, LevelPath
@@ -559,6 +559,10 @@ class LogLinearPath(LevelPath):
             return self.radius * float(self.tables.most_weight)
         return self.radius
 
+    def _row_variance(self, inverse: Inverse) -> float:
+        assert self.meat is not None
+        return max(float(np.trace(self.meat[0])) / max(float(inverse.known.sum()), 1e-9), 0.0)
+
     def _take_step(self, name: str, released: Mapping[str, Floats]) -> None:
         t, radius = step_number(name), self._row_bound(name)
         unit = radius * self.tables.scale * (1 + self.tables.most_pull) / self.tables.curvature
@@ -646,7 +650,7 @@ class LogLinearPath(LevelPath):
         assert inverse is not None and self.meat is not None
         mixed, _ = inverse.likely_meat(*self.meat)
         around = inverse.of_sampling / math.sqrt(self._spare)
-        sample = positive(around @ mixed @ around)
+        sample = positive(around @ mixed @ around) + self.earlier
         theta = self.whitening.T @ self.b
         sample, noise, left = (self.whitening.T @ part @ self.whitening for part in (sample, self.noise, self.left))
         theta, left, level, level_std = self._calibrate(theta, left)

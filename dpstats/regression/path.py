@@ -389,6 +389,8 @@ class Path(ABC):
         self.noise = np.zeros((self.p, self.p))
         self.shape = np.eye(self.p)  # expected curvature, up to a factor
         self.found: list[Curvature] = []
+        self.even = 1.0  # curvature of all directions before the last step, in its coordinates
+        self.earlier = np.zeros((self.p, self.p))  # sampling error that only the steps before the last one have
         self.inverse: Inverse | None = None
         self.seen: list[Seen] = []
 
@@ -427,6 +429,10 @@ class Path(ABC):
     def _spare(self) -> float:
         """Number of rows that a robust covariance is divided by, as HC1 has it."""
         return self.n * max(1 - self.p / self.effective, 1 / self.n)
+
+    def _row_variance(self, inverse: Inverse) -> float:
+        """Return the sampling variance of a coefficient for one row whose curvature is 1."""
+        return 1.0
 
     @property
     def _least_size(self) -> float:
@@ -679,7 +685,7 @@ class Path(ABC):
         self.b = back @ self.b
         self.left, self.noise = back @ self.left @ back.T, back @ self.noise @ back.T
         self.unknown = back @ self.unknown @ back.T
-        self.shape, self.found = size * np.diag(inverse.known / inverse.raised), []
+        self.shape, self.found, self.even = size * np.diag(inverse.known / inverse.raised), [], size
 
     def _step(self, name: str, gradient: Floats, noise: float, inverse: Inverse) -> None:
         """Take a Newton step. ``gradient`` has noise of standard deviation ``noise``."""
@@ -692,6 +698,12 @@ class Path(ABC):
         if t < self._averaged:
             self.b, self.left, self.noise = stepped, left, own
         else:
+            # Before the last step the bound of the rows changes. If far rows counted less, earlier coefficients have a
+            # larger sampling error. The one with more of the rows is the efficient one, so the errors differ by the
+            # difference of their variances (Hausman). A difference that noise explains is none.
+            if t == STEPS:
+                excess = positive(np.eye(self.p) / self.even - inverse.of_sampling)
+                self.earlier = self._row_variance(inverse) / self.effective * excess
             self._average(stepped, left, own, inverse, inverse.error_after(before, noise)[0] + bent)
         self.inverse = inverse
         if t == STEPS - 1:
@@ -700,16 +712,23 @@ class Path(ABC):
     def _average(self, stepped: Floats, left: Floats, own: Floats, inverse: Inverse, expected: Floats) -> None:
         """Average the coefficients before and after a step, whose noises are independent."""
         # They share the earlier error that the step did not remove. The weight uses its `expected` covariance, and the
-        # stated error uses the conservative `left`.
+        # stated error uses the conservative `left`. There is one weight for all directions, but for those in which far
+        # rows counted less before.
         before = self.left + self.noise
         across = inverse.remainder @ before
         across = (across + across.T) / 2
-        a, b, c = float(np.trace(before)), float(np.trace(expected + own)), float(np.trace(across))
-        weight = float(np.clip((a - c) / max(a + b - 2 * c, 1e-300), 0.0, 1.0))
-        shared = 2 * weight * (1 - weight) * across
-        self.left = positive(weight**2 * left + (1 - weight) ** 2 * self.left + shared)
-        self.noise = weight**2 * own + (1 - weight) ** 2 * self.noise
-        self.b = weight * stepped + (1 - weight) * self.b
+        parts = before, expected + own, across
+        more, vectors = np.linalg.eigh(self.earlier)
+        each = (np.einsum("ij,ij->j", vectors, part @ vectors) for part in parts)
+        a, b, c = (np.where(more > 0, of, np.trace(part) / self.p) for of, part in zip(each, parts, strict=True))
+        a = a + np.maximum(more, 0.0)
+        after = (vectors * np.clip((a - c) / np.maximum(a + b - 2 * c, 1e-300), 0.0, 1.0)) @ vectors.T
+        first = np.eye(self.p) - after
+        shared = after @ across @ first
+        self.left = positive(after @ left @ after + first @ self.left @ first + shared + shared.T)
+        self.noise = after @ own @ after + first @ self.noise @ first
+        self.earlier = first @ self.earlier @ first
+        self.b = after @ stepped + first @ self.b
 
     # Estimate
 

@@ -703,7 +703,7 @@ class LogisticPath(LevelPath):
 
     def estimate(self) -> Estimate:
         assert self.inverse is not None
-        sampling = self._sampling(self.inverse) / self.n
+        sampling = self._sampling(self.inverse) / self.n + self.earlier
         theta = self.whitening.T @ self.b
         sample, noise, left = (self.whitening.T @ part @ self.whitening for part in (sampling, self.noise, self.left))
         if self.plan.design.intercept:

@@ -146,6 +146,7 @@ def bound_outcome(draw: Draw, name: str, model: Outcomes, beside: Beside, facts:
     if name not in LINEAR:
         factor = {"2x": 2.0, "20x": 20.0, "shifted": 0.5}.get(style, 1.0)
         low, high = 0.0, float(np.ceil(max(factor * np.quantile(seen, 0.9998), 1.0)))
+    facts["clipped outcomes"] = bool(((seen < low) | (seen > high)).mean() > 1e-3)
     model.reach *= (high - low) / 2 if name in LINEAR else high
     return {"y_bounds": (low, high)}
 
