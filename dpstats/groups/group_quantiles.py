@@ -374,9 +374,10 @@ class GroupQuantiles(OneColumn[GroupQuantilesPlan]):
         few = [str(g) for g, x in zip(self.groups_, self.quantile_, strict=True) if np.isnan(x).any()]
         notes = []
         if few:
+            what, needs = ("an estimate", "") if len(plan.q) == 1 else ("some quantiles", " for all of them")
             notes.append(
-                f"Too few rows for an estimate: {list_some(few)}. A group needs about {plan.least_rows:,} rows at this "
-                "epsilon. A limit at a bound is not informative."
+                f"Too few rows for {what}: {list_some(few)}. A group needs about {plan.least_rows:,} rows{needs} at "
+                "this epsilon. A limit at a bound is not informative."
             )
         if plan.confidence_level is not None:
             notes += self._assumptions()

@@ -30,7 +30,7 @@ from dpstats.lattice import BITS, BoxLattice
 from dpstats.lattice.rounding import rows_that_count
 from dpstats.means.moments import Region, finest
 from dpstats.means.ratio import Noise, Ratio
-from dpstats.privacy.guarantee import Neighbors, PrivacyGuarantee, parse_neighbors
+from dpstats.privacy.guarantee import Neighbors, PrivacyGuarantee, parse_neighbors, plural
 from dpstats.privacy.stages import Block, JointStage
 from dpstats.release.additive import JointIntegers, additive_stages, check_size, record_size
 from dpstats.release.estimator import fitted, parameters, privacy_facts
@@ -695,11 +695,11 @@ class MeanPerRow(RatioEstimator[MeanPerRowPlan]):
     def summary(self, confidence_level: float | None = None) -> Summary:
         """Return a table of means, noise and intervals; prints as text, shows as HTML in a notebook."""
         found, word = self.estimates(), self.privacy_.unit
-        columns = f"{self.plan_.n_features:,} (public)"
+        units, columns = plural(word), f"{self.plan_.n_features:,} (public)"
         if self.plan_.has_private_size:
-            sizes = "Columns", f"{columns}; the number of each {word} is private"
+            sizes = "Columns", f"{columns}; the number of {units} is private"
         else:
-            sizes = f"Number of each {word}, columns", f"{self.plan_.n_samples:,}, {columns}"
+            sizes = f"{units[0].upper()}{units[1:]}, columns", f"{self.plan_.n_samples:,}, {columns}"
         facts = [
             ("Estimator", type(self).__name__),
             (f"Of each {word}", f"at most {self.plan_.totals.max_rows} rows"),

@@ -704,10 +704,11 @@ class ClippedMean(ColumnEstimator[ClippedMeanPlan]):
         edges = np.flatnonzero(np.minimum(self.mean_ - low, high - self.mean_) < near)
         if not edges.size or np.all(near >= (high - low) / 2):
             return []
+        measure = "" if hasattr(self, "clipped_share_") else ", or set clipped_share=True to measure the clipping"
         return [
             f"{list_some(self._column_names(edges), 5)}: the estimate is close to a bound, so clipping may have "
-            "biased it. If values cannot lie beyond this bound, set bounds_are='hard'. Otherwise widen the bounds, or "
-            "set clipped_share=True to measure the clipping."
+            "biased it. If values cannot lie beyond this bound, set bounds_are='hard'. Otherwise widen the "
+            f"bounds{measure}."
         ]
 
 

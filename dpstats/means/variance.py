@@ -63,8 +63,10 @@ class PrivateVariancePlan(ReleasePlan):
     interval: str
     missing: str
 
-    def expected_error(self, std: float | NDArray[np.float64] | None = None) -> float:
-        """Return the expected squared l2 error of ``variance_``, for normal rows about the center that are not clipped.
+    def expected_error(
+        self, std: float | NDArray[np.float64] | None = None, mean: float | NDArray[np.float64] | None = None
+    ) -> float:
+        """Return the expected squared l2 error of ``variance_``, for normal rows that are not clipped.
 
         The error is that before ``variance_`` is moved into its range. If noise exceeds the range, the actual error is
         smaller.
@@ -73,17 +75,22 @@ class PrivateVariancePlan(ReleasePlan):
         ----------
         std : float or array of shape (n_features,), optional
             Standard deviation of the columns (default: the sampling error is left out).
+        mean : float or array of shape (n_features,), optional
+            Mean of the columns (default: the middle of the bounds). Near a bound the error is several times as large.
         """
         d, n = self.n_features, self.n_expected
+        off = 0.0 if mean is None else check_columns("mean", mean, d) - np.asarray(self.region.center)
         spread = 0.0 if std is None else check_columns("std", std, d, at_least=0)
         divisor = n / self.divisor
         noise, counted = (np.asarray(self.noise(SQUARES).std) / divisor) ** 2, n
         if self.has_private_size or self.missing == "drop":
             # Squares are measured from the middle of their range.
             rows = np.asarray(self.noise(ROWS).std) / divisor
-            noise = noise + ((np.asarray(self.region.clip) ** 2 / 2 - np.asarray(spread) ** 2) * rows) ** 2
+            above = off**2 if self.about == "mean" else -(off**2)
+            noise = noise + ((np.asarray(self.region.clip) ** 2 / 2 - np.asarray(spread) ** 2 + above) * rows) ** 2
         if self.about == "mean":
-            noise, counted = noise + self.fourth * (np.asarray(self.noise(MEAN).std) / divisor) ** 4, n - 1
+            moved = (np.asarray(self.noise(MEAN).std) / divisor) ** 2
+            noise, counted = noise + self.fourth * moved**2 + 4 * off**2 * moved, n - 1
         return float(np.broadcast_to(2 * np.asarray(spread) ** 4 / counted + noise, (d,)).sum())
 
     @property

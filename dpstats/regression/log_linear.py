@@ -80,7 +80,8 @@ class LogLinearRegression(RegressorMixin, CurvedRegression):
             raise refuse("y_bounds", allowed="given: a pair (0, high)")
         design = Design.check(self.x_bounds, self.y_bounds, d, True)
         if design.y_center != design.y_half:
-            raise refuse("y_bounds", given=self.y_bounds, allowed="a pair (0, high)")
+            remedy = "Of a formula, they are the bounds of the response: an outcome is 0 or more."
+            raise refuse("y_bounds", given=self.y_bounds, allowed="a pair (0, high)", remedy=remedy)
         return add_columns(self, design)
 
     # Reading rows

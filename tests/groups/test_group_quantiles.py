@@ -117,6 +117,15 @@ def test_a_group_with_too_few_rows_has_the_bounds() -> None:
     assert f"Too few rows for an estimate: nobody. A group needs about {model.plan_.least_rows:,} rows" in shown
 
 
+def test_a_group_with_some_of_its_quantiles_is_not_said_to_have_none() -> None:
+    ward = np.where(np.arange(WARD.size) < 300, "rare", WARD)
+    model = GroupQuantiles([0.5, 0.95], groups=["A", "rare"], bounds=(0, 365), epsilon=2.0, random_state=0)
+    shown = model.fit(DAYS, ward).quantile_[1]
+    assert np.isfinite(shown[0]) and np.isnan(shown[1])
+    note = f"Too few rows for some quantiles: rare. A group needs about {model.plan_.least_rows:,} rows for all of them"
+    assert any(each.startswith(note) for each in model.summary().notes)
+
+
 def test_without_intervals_only_points_are_chosen() -> None:
     model = fitted(confidence_level=None)
     assert np.all(np.isfinite(model.quantile_)) and np.all(np.isnan(model.low_))

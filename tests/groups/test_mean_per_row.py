@@ -59,6 +59,7 @@ def test_the_guarantee_says_whose_it_is_and_n_is_the_number_of_units() -> None:
     assert model.mean_[0] == pytest.approx(X.mean(), abs=6 * model.noise_std_[0])
     text = str(model.summary())
     assert "at most 5 rows" in text and "visits" in text
+    assert dict(named.summary().facts)["Patients, columns"] == "800, 1 (public)"
     assert model.test(TRUTH).pvalue[0] > 1e-6 > model.test(12.0).pvalue[0]
 
 

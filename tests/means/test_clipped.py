@@ -466,7 +466,10 @@ def test_hard_bounds_give_the_population_mean_itself() -> None:
     for interval in (*ends, soft.confidence_interval()):
         np.testing.assert_array_equal([interval.low, interval.high], [ends[0].low, ends[0].high])
         assert ("population mean" in interval.estimand) == (interval in ends)
-    assert "the estimate is close to a bound" in str(soft.summary())
+    near = "the estimate is close to a bound"
+    assert any(near in note and "or set clipped_share=True" in note for note in soft.summary().notes)
+    measured = ClippedMean(bounds=(0, 1), clipped_share=True, epsilon=1.0, random_state=0).fit(rows)
+    assert any(near in note and note.endswith("widen the bounds.") for note in measured.summary().notes)
     assert "near an end" not in str(hard.summary()) and "E[clip(x)]" not in str(hard.summary())
 
 

@@ -140,6 +140,21 @@ def test_expected_error_is_what_is_measured():
         )
 
 
+@pytest.mark.parametrize("options", [{}, {"missing": "drop"}, {"neighbors": "add_or_remove"}, {"about": "center"}])
+def test_the_expected_error_knows_that_a_mean_is_off_the_center(options):
+    # A cost, a stay: the noise of the mean is multiplied by twice its distance from the middle of the bounds.
+    rng = np.random.default_rng(0)
+    x = rng.normal(20.0, 4.0, size=(1000, 1))
+    x += 20.0 - x.mean()
+    made = PrivateVariance(bounds=(0, 60), epsilon=20.0, random_state=rng, **options)
+    true = np.var(x) if made.about == "mean" else np.mean((x - 30) ** 2)
+    errors = [float(made.fit(x).variance_[0] - true) ** 2 for _ in range(200)]
+    plan = made.plan(1000, 1)
+    stated = plan.expected_error(4.0, 20.0) - 2 * 4.0**4 / 999  # without the sampling error
+    assert np.mean(errors) == pytest.approx(stated, abs=4 * np.std(errors) / np.sqrt(200))
+    assert (stated > 3 * (plan.expected_error(4.0) - 2 * 4.0**4 / 999)) == (made.about == "mean")
+
+
 @pytest.mark.parametrize("options", [{}, {"delta": 1e-6}])
 def test_the_expected_error_of_observed_rows_includes_their_count(options):
     rng = np.random.default_rng(4)

@@ -109,7 +109,7 @@ REFUSED: dict[str, tuple[dict[str, Any], str]] = {
     "no intercept": ({"fit_intercept": False}, "fit_intercept must be True"),
     "no y_bounds": ({"y_bounds": None}, "y_bounds must be given: a pair"),
     "negative outcomes": ({"y_bounds": (-1, 5)}, r"y_bounds must be a pair"),
-    "high above 0": ({"y_bounds": (2, 5)}, r"y_bounds must be a pair"),
+    "high above 0": ({"y_bounds": (2, 5)}, r"y_bounds must be a pair .*bounds of the response"),
     "exposure 0": ({"exposure_bounds": (0, 5)}, "exposure_bounds must be greater than 0"),
     "exposure without bounds": ({"exposure": "t"}, "exposure_bounds must"),
     "delta 0": ({"delta": 0.0}, "delta must be greater than 0"),
