@@ -432,7 +432,11 @@ def add_rows(
     spread, error, grow = numbers[4], numbers[5], numbers[6]
     reach, norm, factor, excess, total = own[0], own[1], own[2], own[3], own[4]
     v, keep, longest, slack = own[5], own[6], own[7], own[8]
-    unit = 2.0**-bits
+    unit, whole = 2.0**-bits, 2.0**bits
+    used = np.zeros((len(table) // 4, width // 4), dtype=np.bool_)  # the squares of the matrix that are not zero
+    for k in range(len(table)):
+        for j in range(width):
+            used[k // 4, j // 4] |= table[k, j] != 0.0
     count = 0
     for begin in range(0, n, most):
         end = min(begin + most, n)
@@ -447,8 +451,8 @@ def add_rows(
                         line[i] = source[i]
             else:
                 piece = rows[start : start + some]
-                for j in range(d):
-                    for i in range(some):
+                for i in range(some):
+                    for j in range(d):
                         lines[j, i] = piece[i, j]
             lines[:, some:] = 0.0
             if maps:
@@ -466,6 +470,8 @@ def add_rows(
                     row_a, row_b, row_c, row_d = table[k], table[k + 1], table[k + 2], table[k + 3]
                     to_a[:], to_b[:], to_c[:], to_d[:] = row_a[width], row_b[width], row_c[width], row_d[width]
                     for j in range(0, width, 4):
+                        if not used[k // 4, j // 4]:
+                            continue
                         s, t, x, y = lines[j], lines[j + 1], lines[j + 2], lines[j + 3]
                         as_, at, ax, ay = row_a[j], row_a[j + 1], row_a[j + 2], row_a[j + 3]
                         bs, bt, bx, by = row_b[j], row_b[j + 1], row_b[j + 2], row_b[j + 3]
@@ -484,10 +490,10 @@ def add_rows(
                         for i in range(some):
                             line[i] *= values[i]
                 norm[:] = excess[:] = total[:] = 0.0
-                for k in range(q):
-                    line = out[k]
+                for k in range(0, len(table), 4):
+                    s, t, x, y = out[k], out[k + 1], out[k + 2], out[k + 3]
                     for i in range(_LINE):
-                        norm[i] += line[i] * line[i]
+                        norm[i] += s[i] * s[i] + t[i] * t[i] + x[i] * x[i] + y[i] * y[i]
                 if len(squares):
                     squares[start : start + some] = norm[:some]
                     continue
@@ -503,18 +509,19 @@ def add_rows(
                     values = roots[start : start + some]
                     for i in range(some):
                         factor[i] *= values[i]
-                for k in range(q):
-                    line = out[k]
+                for k in range(0, len(table), 4):
+                    s, t, x, y = out[k], out[k + 1], out[k + 2], out[k + 3]
                     for i in range(_LINE):
-                        exact = line[i] * (factor[i] * size)
-                        step = np.rint(exact)
-                        line[i] = step
-                        excess[i] = max(excess[i], abs(exact - step))
-                        total[i] += step * step
+                        scale = factor[i] * size
+                        e, f, g, h = s[i] * scale, t[i] * scale, x[i] * scale, y[i] * scale
+                        s[i], t[i], x[i], y[i] = np.rint(e), np.rint(f), np.rint(g), np.rint(h)
+                        off, beside = max(abs(e - s[i]), abs(f - t[i])), max(abs(g - x[i]), abs(h - y[i]))
+                        excess[i] = max(excess[i], max(off, beside))
+                        total[i] += s[i] * s[i] + t[i] * t[i] + x[i] * x[i] + y[i] * y[i]
                 if len(parts):
                     values = parts[start : start + some]
                     for i in range(some):
-                        exact = values[i] * (factor[i] * least / unit)
+                        exact = values[i] * (factor[i] * least * whole)
                         v[i] = np.rint(exact)
                         excess[i] = max(excess[i], abs(exact - v[i]))
                 for i in range(_LINE):
@@ -544,11 +551,19 @@ def add_rows(
                     for i in range(some):
                         line[i] *= values[i]
                 if gradient:
-                    for k in range(q):
-                        line, sum_ = out[k], 0.0
+                    for k in range(0, len(table), 4):
+                        s, t, x, y = out[k], out[k + 1], out[k + 2], out[k + 3]
+                        e = f = g = h = 0.0
                         for i in range(_LINE):
-                            sum_ += line[i] * v[i]
-                        block[3, 0, k] += sum_
+                            e += s[i] * v[i]
+                            f += t[i] * v[i]
+                            g += x[i] * v[i]
+                            h += y[i] * v[i]
+                        own_block = block[3, 0]
+                        own_block[k] += e
+                        own_block[k + 1] += f
+                        own_block[k + 2] += g
+                        own_block[k + 3] += h
                 if powers:
                     for k in range(q):
                         line, sum_ = out[k], 0.0

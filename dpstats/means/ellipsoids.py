@@ -308,7 +308,7 @@ ROUND_SHARES = (0.05, 0.05, 0.05)
 """Fraction of the squared mu for each round."""
 ROUND_MEAN = 0.5
 """The constant of an extended row in a round, over the radius of the ball."""
-_TOGETHER = 16 * ROWS
+_TOGETHER = 48 * ROWS
 """Number of rows whose few exceptional members are added together."""
 _MOST = 1e6
 """Limit in half-widths. Entries further from the center are moved to it, so that products stay in floating point."""

@@ -197,7 +197,7 @@ MOST_KEPT = 1 << 28
 """Bytes of rows that a fit keeps. If its rows take more, each query reads and converts them again, which takes about
 twice the time."""
 _PLAIN = Passes()
-_BLOCK = 3 << 17  # entries of a block of short rows
+_BLOCK = 3 << 18  # entries of a block of short rows
 
 
 @dataclass(frozen=True, eq=False)
