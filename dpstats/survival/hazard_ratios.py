@@ -379,17 +379,6 @@ def _common_hazards(number: Floats, events: Floats, ratio: Floats) -> Floats:
 
 
 def _given_total(events: Floats, alive: Floats) -> Floats:
-    """Return expected events (ratios, groups, bins) of each group, given those of both together.
-
-    Hazards come from this total. Without the second order the score would be biased in bins of few events.
-    """
-    alive = np.maximum(alive, _LEAST_HAZARD)
-    variance = 1 / (1 / events + 1 / alive).sum(axis=1)
-    more = variance**2 * (1 / (events[:, 0] * alive[:, 1]) - 1 / (events[:, 1] * alive[:, 0]))
-    return np.asarray(events + np.stack([-more, more], axis=1))
-
-
-def _given_total(events: Floats, alive: Floats) -> Floats:
     """Return expected events (ratios, groups, bins) of each group, to second order given those of both together.
 
     This total determines the hazards. So the score is biased in bins of few events, without the second order.
