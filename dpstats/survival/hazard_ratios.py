@@ -321,14 +321,14 @@ class _Stratum:
         hazards = _common_hazards(number, np.maximum(events.sum(axis=0), 0.0), ratio)
         expected, alive = -np.expm1(-hazards), number * np.exp(-hazards)
         first, second = alive[:, 0], ratio * alive[:, 1]
-        # At given numbers of events of both groups, one more in the second group is partly expected.
+        # At a given number of events of both groups, one more in the second group is partly expected.
         moved = np.stack([-second, first], axis=1) / (first + second)[:, None]
         speeds = hazards / expected
         information = alive * hazards * speeds
         total = information.sum(axis=1)
         weights = (information[:, ::-1] * speeds).sum(axis=1)[:, None] / total[:, None]
         by_events = np.where(used, weights * moved, 0.0)
-        score = (by_events * (events - number * expected)).sum(axis=(1, 2))
+        score = (by_events * (events - _given_total(number * expected, alive))).sum(axis=(1, 2))
         # Sampling, with the noise of the weights to second order. Then noise at fixed weights.
         relative = np.minimum(((self._number_std / number) ** 2).sum(axis=1), _MOST_NOISE)
         variance = np.where(used, information.prod(axis=1) / total * (1 + relative), 0.0).sum(axis=1)
@@ -376,6 +376,17 @@ def _common_hazards(number: Floats, events: Floats, ratio: Floats) -> Floats:
         found += (events - everyone + alive.sum(axis=1, keepdims=True)) / (ratios * alive).sum(axis=1, keepdims=True)
         found = np.maximum(found, _LEAST_HAZARD)
     return np.asarray(ratios * found)
+
+
+def _given_total(events: Floats, alive: Floats) -> Floats:
+    """Return expected events (ratios, groups, bins) of each group, to second order given those of both together.
+
+    This total determines the hazards. So the score is biased in bins of few events, without the second order.
+    """
+    alive = np.maximum(alive, _LEAST_HAZARD)
+    variance = 1 / (1 / events + 1 / alive).sum(axis=1)
+    more = variance**2 * (1 / (events[:, 0] * alive[:, 1]) - 1 / (events[:, 1] * alive[:, 0]))
+    return np.asarray(events + np.stack([-more, more], axis=1))
 
 
 @dataclass(frozen=True, eq=False)

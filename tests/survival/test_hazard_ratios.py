@@ -6,10 +6,12 @@ from typing import Any
 
 import numpy as np
 import pytest
+from scipy.stats import nchypergeom_fisher
 from statsmodels.duration.hazard_regression import PHReg
 
 from dpstats.errors import InvalidParameter
 from dpstats.survival import PrivateSurvival
+from dpstats.survival.hazard_ratios import HazardRatio, Reference, _given_total
 
 
 def rows(n: int, ratio: float, seed: int = 0, power: float = 1.0) -> tuple[np.ndarray, ...]:
@@ -151,3 +153,37 @@ def test_a_bin_in_which_hazards_differ_much_is_named() -> None:
         noted[bins] = "depends on the shape of the hazard inside" in " ".join(model.hazard_ratio("b", "a").notes)
     # Cumulative hazards of a bin are 1 and 2.7, or 0.4 and 1.
     assert noted == {3: True, 8: False}
+
+
+@pytest.mark.parametrize(("first", "second", "total"), [(40, 20, 8), (9, 3, 3), (5, 60, 20), (300, 100, 150)])
+@pytest.mark.parametrize("odds", [0.2, 1.0, 6.0])
+def test_expected_events_given_their_total(first: int, second: int, total: int, odds: float) -> None:
+    # The events of the second group that have these odds in expectation, by bisection.
+    low, high = max(0, total - first), min(second, total)
+    for _ in range(60):
+        at = (low + high) / 2
+        more = at * (first - total + at) > odds * (total - at) * (second - at)
+        low, high = (low, at) if more else (at, high)
+    events = np.array([total - at, at]).reshape(1, 2, 1)
+    found = _given_total(events, np.array([first, second]).reshape(1, 2, 1) - events)[0, :, 0]
+    known = nchypergeom_fisher.mean(first + second, second, total, odds)
+    assert found.sum() == pytest.approx(total)
+    assert abs(found[1] - known) < 0.02 + 0.35 * abs(at - known)
+
+
+def test_few_rows_and_many_ties_have_no_bias() -> None:
+    # As in the leukemia trial: 42 patients, 30 events in 35 weeks, a log ratio of 1.5.
+    rng = np.random.default_rng(0)
+    weeks, datasets, ratio = 35, 1500, 1.5
+    noise = PrivateSurvival(edges=range(1, weeks + 1), discrete=True, groups=[0, 1], epsilon=1e6).plan(42).least_squares
+    scores = np.zeros(datasets)
+    for k in range(datasets):
+        times = np.ceil(17.5 * rng.exponential(np.repeat([1, np.exp(-ratio)], 21)))
+        left = rng.geometric(0.02, size=42)
+        seen, week = (times <= left) & (times <= weeks), np.minimum(np.minimum(times, left), weeks).astype(int)
+        cells = np.zeros((1, 2, 2 * weeks + 1))
+        np.add.at(cells, (0, np.repeat([0, 1], 21), week - 1 + np.where(seen, 0, weeks + 1)), 1.0)
+        scores[k] = HazardRatio([Reference(cells, noise, 0.0, 0.0)]).standardize(np.array([ratio]))[0]
+    # The standard error is 0.026. Without the second order the mean is 0.2.
+    assert abs(scores.mean()) < 0.1
+    assert 0.9 < scores.std() < 1.1

@@ -153,8 +153,8 @@ def as_markdown(command: str) -> str:
         "",
         "Data with a unit have one bin a unit and `discrete=True`. Their curves are Kaplan and Meier's, but for the "
         "noise. The others have fewer bins than times. Events of one bin are ties. Cox's model divides them by "
-        "Efron's rule, and the ratio here is that of grouped times: with few rows, large ratios and many ties they "
-        "differ most.",
+        "Efron's rule, and the ratio here is that of grouped times. They differ most with few rows, large ratios, many "
+        "ties, and hazards that are not proportional, as of waltons.",
         "",
         "Largest differences: " + ", ".join(f"{key} {value:.3f}" for key, value in worst.items()) + ".",
         "",
