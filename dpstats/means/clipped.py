@@ -148,9 +148,6 @@ class ClippedMeanPlan(ReleasePlan):
             return []
         return [_DROWNED]
 
-    def __str__(self) -> str:
-        return "\n".join([super().__str__(), *(f"  {note}" for note in self.notes())])
-
 
 def _total(values: NDArray[np.float64], count: int) -> float:
     return float(np.broadcast_to(values, (count,)).sum())
