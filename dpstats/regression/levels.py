@@ -20,6 +20,7 @@ from dpstats.regression.blocks import X_BITS, Coordinates, Question
 from dpstats.regression.levels_plan import (
     BEYOND,
     BIAS,
+    CLIPPED,
     CLIPS,
     COVARIATES,
     DECAY,
@@ -29,6 +30,7 @@ from dpstats.regression.levels_plan import (
     RESIDUALS,
     Centered,
     Centers,
+    ClippedOutcomes,
     Coding,
     CovariateSums,
     LevelsPlan,
@@ -97,6 +99,8 @@ class LevelsPath:
             return OutcomeTotals(self.plan.totals(name), self.center, self.half)
         if name == COVARIATES:
             return CovariateSums(len(self.plan.levels))
+        if name == CLIPPED:
+            return ClippedOutcomes()
         if name == RESIDUALS:
             fit = self.fit
             query: Question = ResidualTotals(
@@ -119,7 +123,7 @@ class LevelsPath:
             self._take_levels(released)
         elif name == COVARIATES:
             self._take_covariates(released)
-        elif name != RESIDUALS:
+        elif name not in (CLIPPED, RESIDUALS):
             if self.steps is None:
                 self.steps = self._first_step()
             self.steps.take(name, released)
