@@ -17,7 +17,7 @@ from scipy.special import chdtrc
 
 from dpstats.data.rows import Rows, Sums, Table
 from dpstats.errors import refuse, show_names
-from dpstats.inference.results import list_some
+from dpstats.inference.results import in_percent, list_some
 from dpstats.lattice import check_finite
 from dpstats.means.moments import Region
 from dpstats.means.ratio import DifferenceErrors, RatioErrors
@@ -266,7 +266,7 @@ class AdjustedMeans:
             notes.append(f"Groups are compared at equal covariates, {same}.")
         if self.clipped is not None and self.clipped[0] > max(_SEEN * self.clipped[1], _MANY_CLIPPED):
             notes.append(
-                f"About {100 * self.clipped[0]:.1f}% of the outcomes are outside their bounds, and are clipped. "
+                f"{in_percent(*self.clipped)} of the outcomes are outside their bounds, and are clipped. "
                 "Clipped outcomes are not linear in the covariates, so intervals of differences may miss. Widen "
                 "the bounds."
             )

@@ -528,8 +528,9 @@ class AdaptiveMean(ColumnEstimator[AdaptiveMeanPlan | WhitenedMeanPlan]):
         moved = np.abs(self.mean_ - np.clip(found.estimate, *box)) > 0.1 * found.plan.half
         if estimand == "population" and "tails" in found.estimands():
             # The median ratio of the widths of the intervals that assume tails to the widths of these.
-            assuming = found.errors("tails", self.mean_).half_widths(tail)
-            shorter = float(np.median(assuming / errors.half_widths(tail)))
+            pairs = (each.limits(tail) for each in (found.errors("tails", self.mean_), errors))
+            assuming, usual = (high - low for low, high in pairs)
+            shorter = float(np.median(assuming / usual))
         notes = found.notes(estimand, shorter, self._column_names(beyond), bool(np.any(moved)))
         return [*[SIMULATED] * self.privacy_.simulated, *notes]
 

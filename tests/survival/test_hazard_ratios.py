@@ -10,6 +10,7 @@ from statsmodels.duration.hazard_regression import PHReg
 
 from dpstats.errors import InvalidParameter
 from dpstats.survival import PrivateSurvival
+from dpstats.survival.hazard_ratios import _common_hazards
 
 
 def rows(n: int, ratio: float, seed: int = 0, power: float = 1.0) -> tuple[np.ndarray, ...]:
@@ -151,3 +152,12 @@ def test_a_bin_in_which_hazards_differ_much_is_named() -> None:
         noted[bins] = "depends on the shape of the hazard inside" in " ".join(model.hazard_ratio("b", "a").notes)
     # Cumulative hazards of a bin are 1 and 2.7, or 0.4 and 1.
     assert noted == {3: True, 8: False}
+
+
+def test_hazards_of_a_bin_in_which_nearly_all_die_expect_the_events() -> None:
+    for rows in (50.0, 1e7):
+        number, events = np.full((1, 2, 1), rows / 2), np.array([rows - 1.0])
+        for ratio in (0.02, 1.0, 20.0):
+            hazards = _common_hazards(number, events, np.array([[ratio]]))
+            assert hazards[0, 1] == pytest.approx(ratio * hazards[0, 0])
+            assert (number * np.exp(-hazards)).sum() == pytest.approx(1.0, rel=1e-6)
