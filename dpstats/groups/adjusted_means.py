@@ -32,8 +32,8 @@ Floats = NDArray[np.float64]
 
 _SHOWN = 6
 _SEEN, _MANY_CLIPPED = 2.0, 0.005
-"""Standard deviations of its noise from which a share of clipped outcomes is more than noise, and the least one that
-is named: at 20,000 rows and epsilon = 1 smaller shares move differences by less than their errors."""
+"""Standard deviations of its noise from which a fraction of clipped outcomes is more than noise, and the least that
+is named: at 20,000 rows and epsilon = 1 smaller fractions move differences by less than their errors."""
 _GRID, _ROUNDS = 65, 4
 
 
@@ -204,7 +204,7 @@ class AdjustedMeans:
             self.slopes_errors[known] = (errors * unit)[known]
 
     def _clipped_share(self, share: float) -> tuple[float, float]:
-        """Return the share of clipped outcomes among the rows of declared groups, and the noise of it."""
+        """Return the fraction of clipped outcomes among the rows of declared groups, and the noise of it."""
         of_all = self.plan.n_samples / self._found.path.fit.found.rows
         return share * of_all, float(np.max(self.plan.noise(CLIPPED).std)) * of_all
 

@@ -62,7 +62,7 @@ if TYPE_CHECKING:
 OUTCOMES = "totals of the outcomes"
 LEVELS = "totals of the outcomes by level"
 COVARIATES = "sums of the covariates by level"
-CLIPPED = "share of the outcomes that are clipped"
+CLIPPED = "fraction of the outcomes that are clipped"
 RESIDUALS = "totals of the residuals by level"
 _STEPS = "steps"
 INSIDE, BEYOND = "within the bounds", "beyond the bounds"
@@ -70,7 +70,7 @@ _BEYOND_WEIGHT = 0.5
 """Weight of the part beyond the bounds, which is 0 in most data."""
 _OUTCOMES_SHARE, _COVARIATES_SHARE, _MOST_COVARIATES_SHARE = 0.02, 0.05, 0.2
 _CLIPPED_SHARE = 0.01
-"""Fraction of mu^2 to count clipped outcomes. It raises the noise of all else by 0.5%."""
+"""Fraction of mu^2 to count clipped outcomes. It raises all other noise by 0.5%."""
 _LEVELS_SHARE = 0.15
 _ROUGH, _LEAST_LEVELS = 1000.0, 1 / 3
 """Rows times mu up to which centers of randomized levels need all of their fraction, and the least part of it."""
@@ -223,7 +223,7 @@ def levels_plan(
 
     Randomized levels whose slopes noise would hide are not adjusted. Others are refused, as they would be confounded.
     With ``slopes`` the slopes are wanted too, and not only as a means to adjust the levels. With ``count_clipped`` the
-    share of clipped outcomes is released. A fraction ``pure`` of
+    fraction of clipped outcomes is released. A fraction ``pure`` of
     epsilon is for Laplace noise of the totals that the report uses. If it is 1 there are no others, and delta is 0.
     """
     d, weighted = design.center.size, design.weight is not None
@@ -336,8 +336,8 @@ def _covariates_share(d: int, slopes: bool) -> float:
 
 def _fractions(steps: float, size: float, covariates: float, clipped: float, laplace: bool) -> dict[str, float]:
     """Return the fractions of mu^2 of the steps and of the totals. Totals with Laplace noise take none."""
-    # Given are the fraction of the steps, rows times mu, and the fractions of the covariates, 0 for randomized levels,
-    # and of the clipped outcomes, 0 if they are not counted.
+    # Given are the fraction of the steps, and rows times mu. The fraction of the covariates is 0 for randomized levels,
+    # and that of clipped outcomes is 0 if they are not counted.
     levels = _LEVELS_SHARE
     if not covariates:
         levels *= min(max(_ROUGH / size, _LEAST_LEVELS), 1.0)

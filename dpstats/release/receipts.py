@@ -137,7 +137,7 @@ _DOUBT = re.compile(r"\bmay (cover|miss|undercover|reject|be (too|below|rejected
 def find_assumptions(notes: Sequence[str]) -> list[str]:
     """Return the sentences of notes that state an assumption, or why answers may be wrong more often than they state.
 
-    A sentence of the second kind has those before it, which say of what.
+    A sentence of the second kind follows the sentences before it, which name what it is about.
 
     Examples
     --------
