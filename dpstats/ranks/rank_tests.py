@@ -144,8 +144,8 @@ class RankTestResult(HypothesisTest):
     def summary(self) -> Summary:
         """Return a table. It prints as text, and shows as HTML in a notebook."""
         notes = [
-            f"{describe_simulations(self.n_simulations)} It is exact without ties. With ties it is mostly conservative, except "
-            "for few rows at a large epsilon."
+            f"{describe_simulations(self.n_simulations)} It is exact without ties. With ties it is mostly "
+            "conservative, except for few rows at a large epsilon."
         ]
         notes += note_rows(self, self.test != "Signed-rank test", ": unequal groups then have smaller p-values")
         facts = [("Null hypothesis", self.null), ("Alternative", self.alternative), *size_facts(self)]
