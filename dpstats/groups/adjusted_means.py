@@ -32,8 +32,8 @@ Floats = NDArray[np.float64]
 
 _SHOWN = 6
 _SEEN, _MANY_CLIPPED = 2.0, 0.005
-"""Standard deviations of its noise from which a fraction of clipped outcomes is more than noise, and the least that
-is named: at 20,000 rows and epsilon = 1 smaller fractions move differences by less than their errors."""
+"""Clipped outcomes are named from this many standard deviations of the noise, and from this fraction. Smaller ones
+moved differences by less than their errors at 20,000 rows and epsilon = 1."""
 _GRID, _ROUNDS = 65, 4
 
 

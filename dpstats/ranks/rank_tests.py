@@ -51,7 +51,7 @@ def describe_simulations(count: int) -> str:
     off = 2 * math.sqrt(0.05 * 0.95 / count)
     if off < _SEEN_OFF:
         return words
-    return f"{words} They are the same for all fits of this size, so a level of 0.05 can be off by {off:.1g}."
+    return f"{words} They are the same for all fits of this size, so a level of 0.05 can have an error of {off:.1g}."
 
 
 def note_rows(result: Any, groups: bool, why: str = "") -> list[str]:
