@@ -101,6 +101,7 @@ class ConformalPredictor(PrivateEstimator[ConformalPlan]):
         Release plan for n = 2000, d = 1: (epsilon = 1, delta = 0), one row replaced
           score: 1 of 1,024 points, exponential mechanism of scale 2 in ranks
           Model: DummyRegressor, fitted without private rows (training='public')
+          rank 1,811 of 2,000 scores, 1,801 without privacy
         >>> made.plan(2000, 1).rank, round(made.plan(2000, 1).coverage_bound, 4)
         (1811, 0.9)
         """

@@ -79,9 +79,6 @@ class CohortPlan(ReleasePlan):
             found.append(f"  {name}: {words}")
         return found
 
-    def __str__(self) -> str:
-        return "\n".join([super().__str__(), *(f"  {note}" for note in self.notes())])
-
 
 @parameters
 class CohortTable(PrivateEstimator[CohortPlan]):

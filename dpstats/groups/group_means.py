@@ -59,6 +59,7 @@ from dpstats.inference.results import (
     ConfidenceInterval,
     Summary,
     hidden_spreads_note,
+    in_percent,
     list_some,
     print_spreads,
     significant,
@@ -158,6 +159,9 @@ class GroupMeans(RatioEstimator[GroupMeansPlan]):
     std_, std_noise_std_ : ndarray of shape (n_groups, n_features)
         Standard deviations of the clipped rows, or with ``adjust`` of the clipped residuals, and the standard
         deviations of their noise. NaN if the noise of the variance exceeds 0.3 of it.
+    clipped_share_, clipped_share_std_ : float
+        Noisy fraction of the outcomes outside their bounds, and the standard deviation of its noise. Only with
+        ``adjust``, ``randomized=False`` and bounds that are not hard.
     slopes_, slopes_standard_errors_ : ndarray of shape (n_features - 1,)
         Slopes of the covariates, and their standard errors: NaN where noise hides the slope. Only with ``adjust``.
     privacy_ : PrivacyGuarantee
@@ -183,7 +187,8 @@ class GroupMeans(RatioEstimator[GroupMeansPlan]):
     about this value. They do not divide by a noisy count. The interval of a group that noise hides is as wide as the
     bounds. They assume independent rows, enough of them for the central limit theorem.
 
-    **Limits.** Small groups are lost in the noise: their interval is the bounds. Rows of an undeclared group do not
+    **Limits.** With ``randomized=False``, intervals of differences can miss if bounds clip outcomes, which the summary
+    says. Small groups are lost in the noise: their interval is the bounds. Rows of an undeclared group do not
     count. Simulated tests are approximate, and `anova` rejects a true null hypothesis at the level 0.05 with
     probability 0.01 to 0.06.
 
@@ -240,6 +245,8 @@ class GroupMeans(RatioEstimator[GroupMeansPlan]):
     means_: Floats = fitted()
     std_: Floats = fitted()
     std_noise_std_: Floats = fitted()
+    clipped_share_: float = fitted()
+    clipped_share_std_: float = fitted()
     slopes_: Floats = fitted()
     slopes_standard_errors_: Floats = fitted()
     _adjusted: AdjustedMeans | None = fitted()
@@ -343,6 +350,8 @@ class GroupMeans(RatioEstimator[GroupMeansPlan]):
             self.counts_, self.counts_noise_std_ = means.counts, means.counts_noise
             self.means_, self.std_, self.std_noise_std_ = self._known_means(), means.std, means.std_noise
             self.slopes_, self.slopes_standard_errors_ = means.slopes, means.slopes_errors
+            if means.clipped is not None:
+                self.clipped_share_, self.clipped_share_std_ = means.clipped
             return
         noise = plan.totals_noise
         ratio: Ratio
@@ -703,6 +712,8 @@ class GroupMeans(RatioEstimator[GroupMeansPlan]):
             ("Noise", self._describe_noise()),
             ("Noise of a count", f"sd {self.counts_noise_std_:.3g} {self.privacy_.units}"),
         ]
+        if self._adjusted is not None and self._adjusted.clipped is not None:
+            facts.append(("Outcomes outside bounds", in_percent(*self._adjusted.clipped)))
         found = replace(
             found,
             title="Private means of groups",

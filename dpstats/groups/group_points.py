@@ -183,9 +183,6 @@ class GroupQuantilesPlan(GridPlan):
             found.append(f"a group of about {least:,} {units} or more has {what}")
         return found
 
-    def __str__(self) -> str:
-        return "\n".join([super().__str__(), *(f"  {note}" for note in self.notes())])
-
 
 def group_scales(ratio: float, epsilon: float) -> tuple[float, float]:
     """Return the scales of the counts of groups and of the choice in each. ``ratio`` is of their parts of epsilon."""

@@ -350,7 +350,7 @@ class UnitTotals:
         T, N, Q, X, R = (
             np.asarray(released[name], dtype=np.float64) for name in (SUMS, ROWS, SQUARES, PRODUCTS, ROWS_SQUARED)
         )
-        return Ratio(T, N, Q, X, R, noise, counts=False)
+        return Ratio(T, N, Q, X, R, noise, counts=False, bias=2.0 ** -(self.bits + 1))
 
 
 LOW, HIGH, LOW_SQUARED, BETWEEN, HIGH_SQUARED = (
@@ -419,7 +419,8 @@ class LaplaceUnitTotals:
         R = (first + between + last).mean(axis=-1, keepdims=True)
         N = R + (low + high).mean(axis=-1, keepdims=True)
         X = last - first
-        return Ratio(X + high - low, N, first - between + last, X, R, noise, counts=False)
+        bias = 2.0 ** -(self.bits + 1)
+        return Ratio(X + high - low, N, first - between + last, X, R, noise, counts=False, bias=bias)
 
 
 def unit_sums(

@@ -91,9 +91,6 @@ class RatioPlan(ReleasePlan, Generic[Of]):
         """Half the width of the bounds of each column."""
         return np.full(self.n_features, self.region.clip, dtype=np.float64)
 
-    def __str__(self) -> str:
-        return "\n".join([super().__str__(), *(f"  {note}" for note in self.notes())])
-
 
 @dataclass(frozen=True)
 class GroupMeansPlan(RatioPlan[GaussianTotals | LaplaceTotals]):

@@ -43,7 +43,9 @@ class Records(NamedTuple):
             import pandas as pd
         except ImportError:
             raise DPStatsError("a data frame needs pandas: install it, or use to_dict()") from None
-        frame = pd.DataFrame(dict(self.columns), index=list(self.names))
+        index = pd.Index(list(self.names), dtype=text_kind(self.names))
+        columns = {name: pd.Series(cells, index, text_kind(cells)) for name, cells in self.columns.items()}
+        frame = pd.DataFrame(columns, index=index)
         frame.attrs.update(self.facts)
         return frame
 
@@ -58,6 +60,12 @@ class Records(NamedTuple):
                 for name, *cells in rows
             ],
         }
+
+
+def text_kind(values: Iterable[Any]) -> type | None:
+    """Return the type of a column for pandas, whose own text has no lone surrogate; None is its choice."""
+    text = (value for value in values if isinstance(value, str))
+    return object if any("\ud800" <= letter <= "\udfff" for value in text for letter in value) else None
 
 
 def free_names(names: Iterable[str], taken: Iterable[str]) -> list[str]:

@@ -466,6 +466,19 @@ def observed_rows(rows: float, noise_std: float) -> str:
     return f"{shown} (noise sd {noise_std:.3g})"
 
 
+def in_percent(share: float, std: float) -> str:
+    """Return a released fraction as text, with the standard deviation of its noise.
+
+    Examples
+    --------
+    >>> from dpstats.inference.results import in_percent
+    >>> in_percent(0.0312, 0.004)
+    '3.1% (noise sd 0.4%)'
+    """
+    noise = f"{100 * std:.1g}" if std < 0.01 else f"{100 * std:.0f}"
+    return f"{100 * min(max(share, 0.0), 1.0):.1f}% (noise sd {noise}%)"
+
+
 def few_observed(rows: float, noise_std: float) -> list[str]:
     """Return a note where the number of observed rows is noise alone."""
     if rows >= 2 * noise_std:

@@ -257,6 +257,12 @@ class AdaptiveMean(ColumnEstimator[AdaptiveMeanPlan | WhitenedMeanPlan]):
             mean: 5 numbers, Gaussian noise of scale 0.00461683
             squared norm: 1 number, Gaussian noise of scale 0.0134867
             clipped rows: 1 number, Gaussian noise of scale 11.298
+          assumes that the tails of the rows are at most as heavy as normal ones of the stated standard deviation, in
+          each column and in the distance from the mean
+          root mean squared error of a column: at most about 0.011 stated sd; half-width of a 95% interval that makes
+          this assumption: about 0.022
+          counts the rows that its last stage clips: fewer than 59 would not be noticed, and could move a mean by up to
+          0.064 sd
         """
         n = check_integer("n_samples", n_samples, at_least=2)
         d = check_integer("n_features", n_features, at_least=1)
@@ -522,8 +528,9 @@ class AdaptiveMean(ColumnEstimator[AdaptiveMeanPlan | WhitenedMeanPlan]):
         moved = np.abs(self.mean_ - np.clip(found.estimate, *box)) > 0.1 * found.plan.half
         if estimand == "population" and "tails" in found.estimands():
             # The median ratio of the widths of the intervals that assume tails to the widths of these.
-            assuming = found.errors("tails", self.mean_).half_widths(tail)
-            shorter = float(np.median(assuming / errors.half_widths(tail)))
+            pairs = (each.limits(tail) for each in (found.errors("tails", self.mean_), errors))
+            assuming, usual = (high - low for low, high in pairs)
+            shorter = float(np.median(assuming / usual))
         notes = found.notes(estimand, shorter, self._column_names(beyond), bool(np.any(moved)))
         return [*[SIMULATED] * self.privacy_.simulated, *notes]
 

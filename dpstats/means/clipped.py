@@ -148,9 +148,6 @@ class ClippedMeanPlan(ReleasePlan):
             return []
         return [_DROWNED]
 
-    def __str__(self) -> str:
-        return "\n".join([super().__str__(), *(f"  {note}" for note in self.notes())])
-
 
 def _total(values: NDArray[np.float64], count: int) -> float:
     return float(np.broadcast_to(values, (count,)).sum())
@@ -611,7 +608,8 @@ class ClippedMean(ColumnEstimator[ClippedMeanPlan]):
             # A row moves an average of squares by at most the square of the clip, over n.
             self.std_, self.std_noise_std_ = spread_of(variance, off, clip**2 / n)
             self.std_ = np.minimum(self.std_, clip)
-        self._score = Score(values[MEAN], noise, n, -clip, clip, spread)
+        rounding = np.asarray(plan.lattice.spacing) / 2
+        self._score = Score(values[MEAN], noise, n, -clip, clip, spread, rounding)
         low, high = plan.region.ends(d)
         self.released_mean_ = plan.lattice.center + values[MEAN]
         self.mean_ = np.clip(self.released_mean_, low, high)
@@ -627,7 +625,7 @@ class ClippedMean(ColumnEstimator[ClippedMeanPlan]):
         remedy = "Set bounds_are='hard', or a public std of the rows before they are clipped."
         return ColumnAnswers(
             self.mean_,
-            np.hypot(self._sampling_std(), self.noise_std_),
+            np.sqrt(self._sampling_std() ** 2 + self.noise_std_**2 + (np.asarray(plan.lattice.spacing) / 2) ** 2),
             known,
             about_missing(plan.missing, ball if plan.clip_norm == "l2" else plan.region.middle),
             partial(_find_errors, self._score, plan),

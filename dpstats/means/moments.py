@@ -317,6 +317,8 @@ class Score(ErrorDistribution):
     high: Numbers
     # Bound on the variance of a row, given its mean: `Known`, `About` or `OfSquares`.
     variance: Callable[[Numbers], Numbers]
+    # Largest bias of the estimate by rounding of entries, which counts like sampling error.
+    rounding: Numbers | float = 0.0
 
     @property
     def start(self) -> Numbers:
@@ -336,7 +338,7 @@ class Score(ErrorDistribution):
         return self._tails(value - self.start, value), self._tails(self.start - value, value)
 
     def _tails(self, distance: Numbers, value: Numbers) -> Numbers:
-        spread = np.sqrt(self.variance(value) / self.n)
+        spread = np.sqrt(self.variance(value) / self.n + self.rounding**2)
         return error_tails(distance, spread, self.noise.law, np.asarray(self.noise.scale))
 
 
@@ -489,6 +491,7 @@ class ObservedSums:
     # Factor of the noise of ``rows`` in each sum: the center that is subtracted from the power of a row.
     centers: tuple[float, ...]
     law: str  # one of "gaussian", "laplace"
+    half_step: float  # largest rounding of an entry
 
     @classmethod
     def of(cls, values: Mapping[str, Numbers], plan: Any) -> ObservedSums:
@@ -502,7 +505,8 @@ class ObservedSums:
             there, size = name in values, n / clip ** (power + 1)
             sums.append(size * values[name] + centers[power] * rows if there else np.zeros(d))
             stds.append(size * np.asarray(plan.noise(name).std) if there else np.zeros(d))
-        return cls(rows, rows_std, tuple(sums), tuple(stds), centers, plan.noise(ROWS).law)
+        half_step = float(np.max(0.5 / np.asarray(lattice.largest)))
+        return cls(rows, rows_std, tuple(sums), tuple(stds), centers, plan.noise(ROWS).law, half_step)
 
     @property
     def counted(self) -> Numbers:
@@ -522,7 +526,7 @@ class ObservedSums:
             center * count**2,
             laplace=float(np.max(total)) if self.law == "laplace" else 0.0,
         )
-        return Ratio(T, N, Q, T, N, noise)
+        return Ratio(T, N, Q, T, N, noise, bias=self.half_step)
 
     def averages(self) -> tuple[dict[str, Numbers], dict[str, Numbers]]:
         """Return the average of every power, and the variance of its noise."""

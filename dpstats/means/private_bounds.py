@@ -139,6 +139,7 @@ class PrivateBounds(PrivateEstimator[BoundsPlan]):
         Release plan for n = 5000, d = 1: (epsilon = 0.2, delta = 0), one row replaced
           windows: a window among 3,776,972,554 for each column, exponential mechanism of scale 83.3333 rows
           rows by distance from the windows: 43 numbers, Laplace noise of scale 11.3636
+          Up to 35 rows beyond the bounds of a column would not be noticed.
         """
         n = check_size(self, n_samples)
         d = check_integer("n_features", n_features, at_least=1)

@@ -208,16 +208,19 @@ class Ratio:
     R: Floats
     noise: Noise
     counts: bool = True  # whether c is 1 in every row, so that N is a number of rows
+    # Largest bias of a ratio, or its standard deviation: by rounding of entries, and by clipped residuals. It counts
+    # like sampling error.
+    bias: Floats | float = 0.0
 
     def __getitem__(self, index: Any) -> Self:
         """Return the ratios at some places."""
 
-        def select(part: Floats) -> Floats:
+        def select(part: Any) -> Floats:
             found: Floats = np.broadcast_to(part, self.shape)[index]
             return found
 
-        T, N, Q, X, R = (select(part) for part in (self.T, self.N, self.Q, self.X, self.R))
-        return replace(self, T=T, N=N, Q=Q, X=X, R=R)
+        T, N, Q, X, R, bias = (select(part) for part in (self.T, self.N, self.Q, self.X, self.R, self.bias))
+        return replace(self, T=T, N=N, Q=Q, X=X, R=R, bias=bias)
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -252,7 +255,7 @@ class Ratio:
         return np.asarray(np.sign(distance) * -ndtri(np.maximum(tails, _LEAST_TAIL)))
 
     def sampling_variance(self, value: Any) -> Floats:
-        """Return an upper estimate of the variance of the sum of s - m c over the rows.
+        """Return an upper estimate of the variance of the sum of s - m c over the rows, and of its squared bias.
 
         The sum of squares about m is computed from the release, and raised by one standard deviation of its noise.
         If most rows are at a bound, their variance is proportional to the distance of their mean from it, as for rare
@@ -263,14 +266,15 @@ class Ratio:
         about, off = self.squares_about(m)
         found = np.maximum(about + RAISED * off, 0.0)
         most = np.maximum(self.N + RAISED * noise.count, 0.0)
+        bias = (np.maximum(self.N, noise.count) * self.bias) ** 2
         if not self.counts:
-            return np.asarray(np.minimum(found, most * (1 + np.abs(m)) ** 2))
+            return np.asarray(np.minimum(found, most * (1 + np.abs(m)) ** 2) + bias)
         start = self.estimate
         with np.errstate(divide="ignore", invalid="ignore"):
             further = np.maximum((1 + m) / (1 + start), (1 - m) / (1 - start))
             # At a bound of the ratio, only the largest variance applies.
             raised = np.where(np.isfinite(further), found * np.maximum(further, 1.0), np.inf)
-        return np.minimum(raised, most * (1 - m) * (1 + m))
+        return np.minimum(raised, most * (1 - m) * (1 + m)) + bias
 
     def squares_about(self, value: Floats) -> tuple[Floats, Floats]:
         """Return the noisy sum of squares of s - m c, and the standard deviation of its noise."""
@@ -436,7 +440,8 @@ class GaussianTotals:
         """Return the ratios of released totals, of shape (..., n_groups, n_features)."""
         N = released[COUNTS][..., None]
         T, about = (self._reshape(released[name]) for name in (SUMS, SQUARES))
-        return Ratio(T, N, about + self.center * 2.0**-self.bits * N, T, N, noise)
+        about = about + self.center * 2.0**-self.bits * N
+        return Ratio(T, N, about, T, N, noise, bias=2.0 ** -(self.bits + 1))
 
     def _reshape(self, values: Floats) -> Floats:
         return values.reshape(*values.shape[:-1], self.n_groups, self.n_features)
@@ -484,7 +489,7 @@ class LaplaceTotals:
         # Every column counts the same rows.
         N = (first + middle + last).mean(axis=-1, keepdims=True)
         T = last - first
-        return Ratio(T, N, first - middle + last, T, N, noise)
+        return Ratio(T, N, first - middle + last, T, N, noise, bias=2.0 ** -(self.bits + 1))
 
 
 Totals = GaussianTotals | LaplaceTotals

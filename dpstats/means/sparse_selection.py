@@ -226,20 +226,15 @@ class SparseMeanPlan(ReleasePlan):
         unit = 1.0 if self.scales is None else np.sort(self.scales)[-self.n_nonzero :]
         return float(np.sum(largest**2 / self.n_release + (self.noise_std * unit) ** 2 * np.ones(largest.size)))
 
-    def __str__(self) -> str:
-        lines = [super().__str__(), *(f"  {line}" for line in self.findings())]
-        if not self.finds_signals:
-            lines.append(f"  warning: {self.warning()}")
-        return "\n".join(lines)
-
-    def findings(self) -> list[str]:
+    def notes(self) -> list[str]:
         """Describe the signals that are found, for normal and for any columns."""
-        if self.n_nonzero == self.n_features:
-            return ["every column is kept"]
         normal, worst = self.selection_threshold, self.selection_threshold_any
-        if worst > self.max_signal:
-            return [f"signals above about {normal:.2g} std are found in normal columns; in skewed ones none surely"]
-        return [f"signals above about {normal:.2g} std are found in normal columns, above {worst:.2g} in any"]
+        if self.n_nonzero == self.n_features:
+            words = "every column is kept"
+        else:
+            words = f"signals above about {normal:.2g} std are found in normal columns"
+            words += "; in skewed ones none surely" if worst > self.max_signal else f", above {worst:.2g} in any"
+        return [words, *[f"warning: {self.warning()}"] * (not self.finds_signals)]
 
     def selection_words(self) -> str:
         """Describe the selection of the columns."""

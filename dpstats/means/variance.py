@@ -342,9 +342,10 @@ class PrivateVariance(ColumnEstimator[PrivateVariancePlan]):
             ratio = np.minimum(widest, _ratio_of_moments(values, variance, raw, raised_std, widest, n))
         law = plan.noise(SQUARES).law
         scale = raised_std / (np.sqrt(2) if law == "laplace" else 1.0)
-        score = Score(
-            raw, Added(law, scale, raised_std), n - (plan.about == "mean"), np.zeros(d), largest, OfSquares(ratio)
-        )
+        # Squares of entries are rounded down, by up to a step each.
+        rounding = largest * 2.0**-plan.lattice.bits
+        free, added = n - (plan.about == "mean"), Added(law, scale, raised_std)
+        score = Score(raw, added, free, np.zeros(d), largest, OfSquares(ratio), rounding)
         self._score = score
         self._sampling = np.sqrt(score.variance(score.start) / score.n)
 

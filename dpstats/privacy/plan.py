@@ -468,11 +468,17 @@ class Plan(Reported):
             f"{self}\n{self.guarantee.explain()}\nFor these releases the power is in fact at most {100 * power:.1f}%."
         )
 
+    def _head(self) -> str:
+        """Return the first lines of the printed plan: the public size, and what a fit would charge."""
+        return f"Release plan: {self.guarantee}"
+
+    def _describe_stages(self) -> list[str]:
+        """Return a line for each stage, or fewer for plans with many equal ones."""
+        return [stage.describe() for stage in self._listed]
+
     def __str__(self) -> str:
-        stages = [f"  {stage.describe()}" for stage in self._listed]
-        return "\n".join(
-            [f"Release plan: {self.guarantee}", *stages, *(f"  {name}: {words}" for name, words in self.cautions)]
-        )
+        cautions = [f"{name}: {words}" for name, words in self.cautions]
+        return "\n  ".join([self._head(), *self._describe_stages(), *cautions, *self.notes()])
 
 
 @dataclass(frozen=True)
@@ -665,7 +671,7 @@ class ReleasePlan(Plan):
         """
         raise DPStatsError(f"{type(self).__name__} does not define an expected error in closed form")
 
-    def __str__(self) -> str:
+    def _head(self) -> str:
         n = f"n = {self.n_given}" if not self.has_private_size else "private n"
         if self.has_private_size and self.n_planned is not None:
             n += f" (planned for {self.n_planned})"
@@ -676,8 +682,10 @@ class ReleasePlan(Plan):
         if self.located is not None:
             first = "".join(f"\n  {stage.describe(self.n_features)}" for stage in self.located.plan.stages)
             head += f"{first}\n  then, with the bounds that follow (before they are known, of -1 and 1):"
-        stages = [f"  {stage.describe(self.n_features)}" for stage in self.stages]
-        return "\n".join([head, *stages, *(f"  {name}: {words}" for name, words in self.cautions)])
+        return head
+
+    def _describe_stages(self) -> list[str]:
+        return [stage.describe(self.n_features) for stage in self.stages]
 
 
 def _rows(facts: dict[str, Any]) -> list[dict[str, Any]]:

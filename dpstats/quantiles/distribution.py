@@ -298,6 +298,7 @@ class PrivateDistribution(OneColumn[DistributionPlan]):
         >>> print(plan)
         Release plan for n = 5000, d = 1: (epsilon = 1, delta = 1e-06), one row replaced
           rows in dyadic intervals: 126 numbers, Gaussian noise of scale 14.6347
+          half-width of the 95% band of the cdf: 0.0261
         >>> round(plan.band_half_width(0.95), 2)
         0.03
         """

@@ -188,6 +188,7 @@ class PrivateQuantile(OneColumn[QuantilePlan]):
         >>> print(plan)
         Release plan for n = 5000, d = 1: (epsilon = 1, delta = 0), one row replaced
           points: 3 of 1,048,577 points, exponential mechanism of scale 2 in ranks
+          standard deviation of a rank's error: about 4.45 of 5,000 rows, if these are evenly spaced
         >>> [target.rank for target in plan.targets], round(plan.rank_error, 2)
         ([2430, 2500, 2570], 4.45)
         """

@@ -141,12 +141,10 @@ class WorkloadPlan(ReleasePlan):
         least, most = float(self.noise_std.min()), float(self.noise_std.max())
         return [f"noise of an unbiased answer: standard deviation {least:.3g} to {most:.3g} of the rows"]
 
-    def __str__(self) -> str:
-        head = f"Release plan for n = {self.n_samples}, d = {self.n_features}: {self.guarantee}"
+    def _describe_stages(self) -> list[str]:
         stage = self.stages[0]
         size = f"{stage.size:,} numbers" if hasattr(stage, "size") else ""
-        words = f"  {self.release.title}: {size} with Gaussian noise, {len(self.release.queries):,} queries"
-        return "\n".join([head, words, *(f"  {note}" for note in self.notes())])
+        return [f"{self.release.title}: {size} with Gaussian noise, {len(self.release.queries):,} queries"]
 
 
 @parameters

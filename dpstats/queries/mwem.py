@@ -99,10 +99,9 @@ class MwemPlan(ReleasePlan):
         """Composed guarantee of all rounds at the requested delta; see `ReleasePlan`."""
         return _certified(self.stages, self.target)
 
-    def __str__(self) -> str:
+    def _describe_stages(self) -> list[str]:
         # All rounds are equal, so show only the first.
-        lines = super().__str__().split("\n")
-        return "\n".join([*lines[:3], *([f"  and so on, {self.rounds} rounds"] if self.rounds > 1 else [])])
+        return [*super()._describe_stages()[:2], *([f"and so on, {self.rounds} rounds"] if self.rounds > 1 else [])]
 
 
 @lru_cache(maxsize=64)

@@ -24,7 +24,7 @@ from dpstats.inference.results import HypothesisTest, Summary, significant
 from dpstats.privacy.guarantee import PrivacyGuarantee
 from dpstats.privacy.plan import ReleasePlan
 from dpstats.privacy.stages import Shuffle
-from dpstats.ranks.rank_tests import MOST_ROWS, GroupRankTest, RankTest, note_rows, size_facts
+from dpstats.ranks.rank_tests import MOST_ROWS, GroupRankTest, RankTest, describe_simulations, note_rows, size_facts
 from dpstats.ranks.statistics import (
     PUBLIC_SEED,
     STATISTICS,
@@ -121,10 +121,7 @@ class DistributionTestResult(HypothesisTest):
 
     def summary(self) -> Summary:
         """Return a table. It prints as text, and shows as HTML in a notebook."""
-        notes = [
-            f"The p-value accounts for sampling and noise, by {self.n_simulations:,} simulations of the release.",
-            *["Equal values are put in a random order."] * self.ties,
-        ]
+        notes = [describe_simulations(self.n_simulations), *["Equal values are put in a random order."] * self.ties]
         notes += note_rows(self, self.two_samples)
         numbers = (significant(value, self.noise_std) for value in (self.statistic, self.cutoff))
         row = (self.test, *numbers, significant(self.noise_std), f"{self.pvalue:.4g}")

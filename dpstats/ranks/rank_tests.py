@@ -5,6 +5,7 @@ Proof: docs/proofs/rank-tests.md.
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
@@ -42,6 +43,15 @@ from dpstats.release.estimator import PrivateEstimator, parameters, plan_on_samp
 from dpstats.release.session import Released
 
 # Results
+
+
+def describe_simulations(count: int) -> str:
+    """Return a note on the simulations that a p-value is from."""
+    words = f"The p-value accounts for sampling and noise, by {count:,} simulations of the release."
+    off = 2 * math.sqrt(0.05 * 0.95 / count)
+    if off < _SEEN_OFF:
+        return words
+    return f"{words} They are the same for all fits of this size, so a level of 0.05 can have an error of {off:.1g}."
 
 
 def note_rows(result: Any, groups: bool, why: str = "") -> list[str]:
@@ -134,8 +144,8 @@ class RankTestResult(HypothesisTest):
     def summary(self) -> Summary:
         """Return a table. It prints as text, and shows as HTML in a notebook."""
         notes = [
-            f"The p-value accounts for sampling and noise, by {self.n_simulations:,} simulations of the release. It is "
-            "exact without ties. With ties it is mostly conservative, except for few rows at a large epsilon."
+            f"{describe_simulations(self.n_simulations)} It is exact without ties. With ties it is mostly "
+            "conservative, except for few rows at a large epsilon."
         ]
         notes += note_rows(self, self.test != "Signed-rank test", ": unequal groups then have smaller p-values")
         facts = [("Null hypothesis", self.null), ("Alternative", self.alternative), *size_facts(self)]
@@ -148,6 +158,8 @@ class RankTestResult(HypothesisTest):
 
 STATISTIC = "rank statistic"
 MOST_ROWS = 10**9  # so that the sum of the ranks, or n times a number of rows, is below 2^63
+_SEEN_OFF = 0.01
+"""Error of a level of 0.05 that few simulations are said to have."""
 _ALTERNATIVES = ["two-sided", "less", "greater"]
 
 

@@ -26,6 +26,7 @@ from dpstats.inference.results import (
     Summary,
     TermTests,
     about_missing,
+    in_percent,
     list_some,
     observed_rows,
     print_rounded,
@@ -604,11 +605,7 @@ class Regression(HasEstimates, PrivateEstimator[SomePlan], ABC):
 
     # Parts of the summary
 
-    @staticmethod
-    def _in_percent(share: float, std: float) -> str:
-        """Return a released fraction as text, with the standard deviation of its noise."""
-        noise = f"{100 * std:.1g}" if std < 0.01 else f"{100 * std:.0f}"
-        return f"{100 * min(max(share, 0.0), 1.0):.1f}% (noise sd {noise}%)"
+    _in_percent = staticmethod(in_percent)
 
     def _table_of(self, confidence_level: float | None) -> dict[str, list[str]]:
         """Return the columns of the coefficient table, in the layout of statsmodels."""

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -20,6 +20,7 @@ from dpstats.regression.blocks import X_BITS, Coordinates, Question
 from dpstats.regression.levels_plan import (
     BEYOND,
     BIAS,
+    CLIPPED,
     CLIPS,
     COVARIATES,
     DECAY,
@@ -29,6 +30,7 @@ from dpstats.regression.levels_plan import (
     RESIDUALS,
     Centered,
     Centers,
+    ClippedOutcomes,
     Coding,
     CovariateSums,
     LevelsPlan,
@@ -103,6 +105,8 @@ class LevelsPath:
             return OutcomeTotals(self.plan.totals(name), self.center, self.half)
         if name == COVARIATES:
             return CovariateSums(len(self.plan.levels))
+        if name == CLIPPED:
+            return ClippedOutcomes()
         if name == RESIDUALS:
             fit = self.fit
             query: Question = ResidualTotals(
@@ -126,7 +130,7 @@ class LevelsPath:
             self._take_levels(released)
         elif name == COVARIATES:
             self._take_covariates(released)
-        elif name != RESIDUALS:
+        elif name not in (CLIPPED, RESIDUALS):
             if self.steps is None:
                 self.steps = self._first_step()
             self.steps.take(name, released)
@@ -343,28 +347,6 @@ def _skewness_bias(clip: Any, skewed: bool = False, least: float = BIAS) -> Any:
 
 
 @dataclass(frozen=True, eq=False)
-class BiasedRatio(Ratio):
-    """Ratios with a bias of known standard deviation, which counts like sampling error.
-
-    Attributes
-    ----------
-    T, N, Q, X, R, noise, counts
-        As for `Ratio`.
-    bias : array
-        Standard deviation of the bias of each ratio.
-    """
-
-    bias: Floats = field(default_factory=lambda: np.zeros(()), kw_only=True)
-
-    def __getitem__(self, index: Any) -> BiasedRatio:
-        return replace(super().__getitem__(index), bias=np.broadcast_to(self.bias, self.shape)[index])
-
-    def sampling_variance(self, value: Any) -> Floats:
-        rows = np.maximum(self.N, self.noise.count)
-        return super().sampling_variance(value) + (rows * self.bias) ** 2
-
-
-@dataclass(frozen=True, eq=False)
 class LevelMeans:
     """Means of levels in half-widths, as increasing functions of the ratios of clipped residuals.
 
@@ -373,7 +355,7 @@ class LevelMeans:
 
     Attributes
     ----------
-    ratio : BiasedRatio
+    ratio : Ratio
         Means of the clipped residuals, over the clip.
     middle, clip : arrays
     scale : array
@@ -382,7 +364,7 @@ class LevelMeans:
         The largest size of a mean.
     """
 
-    ratio: BiasedRatio
+    ratio: Ratio
     middle: Floats
     clip: Floats
     scale: Floats
@@ -467,7 +449,7 @@ class LevelsEstimate:
         noise = plan.residuals_noise
         if plan.steps is None:
             self.means: Ratio | LevelMeans = plan.totals(LEVELS).ratio(dict(path.released[LEVELS]), noise)
-            self.ratio: Ratio = self.means
+            self.ratio = self.means
             self.counts, self.counts_noise = self.means.N[:, 0].copy(), noise.count
             return
         fit = path.fit
@@ -482,7 +464,7 @@ class LevelsEstimate:
             pooled = replace(noise, count=count, spread=count, square_spread=center * count**2)
         kept = 2 * ndtr(fit.clip / fit.shape) - 1
         bias = (fit.bias * kept / fit.clip)[:, None]
-        self.ratio = BiasedRatio(found.T, N, found.Q, found.T, N, pooled, bias=bias)
+        self.ratio = Ratio(found.T, N, found.Q, found.T, N, pooled, bias=bias)
         assert path.steps is not None
         away = path.steps.shift - path.centers.covariates
         middle = (path.centers.outcomes + away @ fit.slopes + fit.intercept + fit.middle)[:, None]

@@ -33,9 +33,10 @@ from dpstats.regression.plan import (
     describe_step,
     first_stages,
     regression_plan,
+    scalar_integers,
     shares,
 )
-from dpstats.regression.rows import UNIT_BITS
+from dpstats.regression.rows import UNIT_BITS, scalar_sum
 from dpstats.release.additive import Integers, JointIntegers, additive_stages, choose_smaller
 
 if TYPE_CHECKING:
@@ -53,18 +54,23 @@ if TYPE_CHECKING:
 # 3. Sums of the covariates by level, unless levels are randomized: centers of the covariates. They have a part beyond
 #    the bounds, because the steps use such rows.
 
-# 4. Newton steps of a linear regression of the centered outcomes on the centered covariates.
-# 5. Totals by level of the residuals, each clipped to a multiple of its scale. Noise is in proportion to this clip.
+# 4. The number of clipped outcomes, for means of levels that are not randomized. Clipped outcomes are not linear in
+#    the covariates, and bias their differences.
+# 5. Newton steps of a linear regression of the centered outcomes on the centered covariates.
+# 6. Totals by level of the residuals, each clipped to a multiple of its scale. Noise is in proportion to this clip.
 
 OUTCOMES = "totals of the outcomes"
 LEVELS = "totals of the outcomes by level"
 COVARIATES = "sums of the covariates by level"
+CLIPPED = "fraction of the outcomes that are clipped"
 RESIDUALS = "totals of the residuals by level"
 _STEPS = "steps"
 INSIDE, BEYOND = "within the bounds", "beyond the bounds"
 _BEYOND_WEIGHT = 0.5
 """Weight of the part beyond the bounds, which is 0 in most data."""
 _OUTCOMES_SHARE, _COVARIATES_SHARE, _MOST_COVARIATES_SHARE = 0.02, 0.05, 0.2
+_CLIPPED_SHARE = 0.01
+"""Fraction of mu^2 to count clipped outcomes. It raises all other noise by 0.5%."""
 _LEVELS_SHARE = 0.15
 _ROUGH, _LEAST_LEVELS = 1000.0, 1 / 3
 """Rows times mu up to which centers of randomized levels need all of their fraction, and the least part of it."""
@@ -209,13 +215,15 @@ def levels_plan(
     randomized: bool,
     slopes: bool = False,
     pure: float = 0.0,
+    count_clipped: bool = False,
     kind: Callable[..., SomePlan] = LevelsPlan,  # type: ignore[assignment]
     **facts: Any,
 ) -> SomePlan:
     """Return the plan of the means of declared levels of n rows, adjusted for the columns of the design.
 
     Randomized levels whose slopes noise would hide are not adjusted. Others are refused, as they would be confounded.
-    With ``slopes`` the slopes are wanted too, and not only as a means to adjust the levels. A fraction ``pure`` of
+    With ``slopes`` the slopes are wanted too, and not only as a means to adjust the levels. With ``count_clipped`` the
+    fraction of clipped outcomes is released. A fraction ``pure`` of
     epsilon is for Laplace noise of the totals that the report uses. If it is 1 there are no others, and delta is 0.
     """
     d, weighted = design.center.size, design.weight is not None
@@ -223,7 +231,7 @@ def levels_plan(
     facts |= {"design": design}
     size = facts.pop("n_features", d)
     if pure < 1:
-        found: SomePlan = _adjusted_plan(n, size, epsilon, delta, pure, kind, facts)
+        found: SomePlan = _adjusted_plan(n, size, epsilon, delta, pure, count_clipped, kind, facts)
         assert found.steps is not None
         if not found.steps.noise_only:
             return found
@@ -248,14 +256,15 @@ def levels_plan(
 
 
 def _adjusted_plan(
-    n: int, size: int, epsilon: float, delta: float, pure: float, kind: Any, facts: dict[str, Any]
+    n: int, size: int, epsilon: float, delta: float, pure: float, count_clipped: bool, kind: Any, facts: dict[str, Any]
 ) -> Any:
     """Return the plan with Newton steps, also if noise hides the slopes."""
     design, levels, randomized, slopes = facts["design"], len(facts["levels"]), facts["randomized"], facts["slopes"]
     d, weighted, rest = design.center.size, design.weight is not None, epsilon - pure * epsilon
     share = _steps_share(design, n, epsilon, delta, slopes)  # refuses delta = 0
     mu, guarantee = 1 / gaussian_sigma(rest, delta), PrivacyGuarantee(epsilon, delta)
-    fractions = _fractions(share, n * mu, 0.0 if randomized else _covariates_share(d, slopes), pure > 0)
+    covariates = 0.0 if randomized else _covariates_share(d, slopes)
+    fractions = _fractions(share, n * mu, covariates, _CLIPPED_SHARE * count_clipped, pure > 0)
     share = fractions[_STEPS]
     own = mu * math.sqrt(share)
     # Rows of undeclared levels count nowhere, so the steps count the rows that they use, as if others were missing.
@@ -269,6 +278,7 @@ def _adjusted_plan(
         items: list[Integers | JointIntegers]
         items = [_totals(name, levels, fractions[name], weighted) for name in (OUTCOMES, LEVELS)]
         items += [] if randomized else [_covariates(levels, d, fractions[COVARIATES], weighted)]
+        items += [scalar_integers(CLIPPED, n, fractions[CLIPPED])] if count_clipped else []
         first = len(items)
         items += [describe(name, part, bits) for name, part in parts]
         if pure:
@@ -324,13 +334,14 @@ def _covariates_share(d: int, slopes: bool) -> float:
     return min(_COVARIATES_SHARE * (1 + d), _MOST_COVARIATES_SHARE) if slopes else _COVARIATES_SHARE
 
 
-def _fractions(steps: float, size: float, covariates: float, laplace: bool) -> dict[str, float]:
+def _fractions(steps: float, size: float, covariates: float, clipped: float, laplace: bool) -> dict[str, float]:
     """Return the fractions of mu^2 of the steps and of the totals. Totals with Laplace noise take none."""
-    # Given are the fraction of the steps, rows times mu, and the fraction of the covariates, 0 for randomized levels.
+    # Given are the fraction of the steps, and rows times mu. The fraction of the covariates is 0 for randomized levels,
+    # and that of clipped outcomes is 0 if they are not counted.
     levels = _LEVELS_SHARE
     if not covariates:
         levels *= min(max(_ROUGH / size, _LEAST_LEVELS), 1.0)
-    found = {OUTCOMES: _OUTCOMES_SHARE, LEVELS: levels, COVARIATES: covariates, _STEPS: steps}
+    found = {OUTCOMES: _OUTCOMES_SHARE, LEVELS: levels, COVARIATES: covariates, CLIPPED: clipped, _STEPS: steps}
     total = math.fsum(found.values())
     return {name: part / total for name, part in found.items()} if laplace else {**found, RESIDUALS: 1 - total}
 
@@ -451,6 +462,14 @@ class CovariateSums(Question):
             own = [np.bincount(block.groups, column, self.levels) for column in columns]
             sums[name] = as_int64(np.stack(own, axis=1).ravel())
         return sums
+
+
+@dataclass(frozen=True, eq=False)
+class ClippedOutcomes(Question):
+    """The number of rows whose outcome is outside its bounds."""
+
+    def sum_rows(self, block: Block) -> Sums:
+        return {CLIPPED: scalar_sum(block.weigh(block.outside))}
 
 
 @dataclass(frozen=True, eq=False)

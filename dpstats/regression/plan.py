@@ -139,9 +139,6 @@ class DesignPlan(ReleasePlan, ABC):
             for (name, share), ratio in zip(self.shares.items(), self.noise_ratios.values(), strict=True)
         ]
 
-    def __str__(self) -> str:
-        return "\n".join([super().__str__(), *(f"  {note}" for note in self.notes())])
-
 
 # Plans of linear and logistic regressions
 

@@ -129,17 +129,30 @@ def write_methods(
     return " ".join(sentences)
 
 
+_ASSUMPTION = re.compile(r"\bassum(e|es|ed|ing|ptions?)\b(?!=)|\bcount as randomized\b|\bby a linear model\b")
+_DOUBT = re.compile(r"\bmay (cover|miss|undercover|reject|be (too|below|rejected))\b|\bundercover\b|\bREFUTED\b")
+"""Words of a reason why an answer may be wrong more often than it states."""
+
+
 def find_assumptions(notes: Sequence[str]) -> list[str]:
-    """Return the sentences of notes that state an assumption.
+    """Return the sentences of notes that state an assumption, or why answers may be wrong more often than they state.
+
+    A sentence of the second kind follows the sentences before it, which name what it is about.
 
     Examples
     --------
     >>> from dpstats.release.receipts import find_assumptions
     >>> find_assumptions(["Rows are private. Intervals assume independent rows. Set assume='mean'."])
     ['Intervals assume independent rows.']
+    >>> find_assumptions(["Few rows in a. Intervals there may undercover. Use more rows."])
+    ['Few rows in a.', 'Intervals there may undercover.']
     """
-    sentences = [sentence for note in notes for sentence in re.split(r"(?<=[.:]) (?=[A-Z])", note)]
-    return [sentence for sentence in sentences if re.search(r"\bassum(e|es|ed|ing|ptions?)\b(?!=)", sentence)]
+    found = []
+    for note in notes:
+        sentences = re.split(r"(?<=[.:]) (?=[A-Z])", note)
+        last = max((place for place, sentence in enumerate(sentences) if _DOUBT.search(sentence)), default=-1)
+        found += [each for place, each in enumerate(sentences) if place <= last or _ASSUMPTION.search(each)]
+    return found
 
 
 def _step(description: str) -> str:

@@ -213,9 +213,6 @@ class SQLPlan(Plan):
         rows = isinstance(self.query.measure, Several) and self.method != "smooth"
         return ["scales of the noise are in rows"] if rows else []
 
-    def __str__(self) -> str:
-        return "\n  ".join([super().__str__(), *self.notes()])
-
     @property
     def discovery(self) -> Discovery:
         """The stage of keys that are not declared."""

@@ -365,12 +365,14 @@ class _Stratum:
 def _common_hazards(number: Floats, events: Floats, ratio: Floats) -> Floats:
     """Return hazards (ratios, groups, bins) of this ratio that together expect these events (bins,) of both groups.
 
-    Newton's steps from below never pass the root, as the expectation is concave.
+    Newton's steps from below never pass the root, as the expectation is concave. At the root no group has more rows
+    alive than both have, so the first step starts near it, also if nearly all rows have the event.
     """
     ratios = np.stack([np.ones_like(ratio), ratio], axis=1)
     everyone = number.sum(axis=1, keepdims=True)
     events = np.minimum(events, everyone - _LEAST_AT_RISK)
-    found = np.full_like(everyone, _LEAST_HAZARD)
+    alone = (np.log(number) - np.log(everyone - events)) / ratios
+    found = np.maximum(alone.max(axis=1, keepdims=True), _LEAST_HAZARD)
     for _ in range(_STEPS):
         alive = number * np.exp(-ratios * found)
         found += (events - everyone + alive.sum(axis=1, keepdims=True)) / (ratios * alive).sum(axis=1, keepdims=True)

@@ -72,9 +72,6 @@ class CellsPlan(ReleasePlan):
         sums, positions = self.levels.split_release(released, self.cells.n_groups)
         return self.least_squares.cells(sums, self.n_samples), positions
 
-    def __str__(self) -> str:
-        return "\n".join([super().__str__(), *(f"  {note}" for note in self.notes())])
-
 
 @dataclass(frozen=True)
 class TablePlan(CellsPlan):

@@ -160,11 +160,9 @@ class ConstructionPlan(ReleasePlan):
             return []
         return [f"An accuracy of {self.accuracy:g} was not promised: these sizes do not allow it."]
 
-    def __str__(self) -> str:
+    def _describe_stages(self) -> list[str]:
         # All rounds are equal, so show only the first.
-        lines = super().__str__().split("\n")
-        more = [f"  and so on, {self.rounds} rounds"] if self.rounds > 1 else []
-        return "\n".join([*lines[:3], *more, *(f"  {note}" for note in self.notes())])
+        return [*super()._describe_stages()[:2], *([f"and so on, {self.rounds} rounds"] if self.rounds > 1 else [])]
 
 
 def shares(rounds: int, n_queries: int, target: PrivacyGuarantee, beta: float) -> RoundNoise:

@@ -325,9 +325,6 @@ class OnlinePlan(ReleasePlan):
             found.append("There may be more surprising queries than updates: the bound covers the answers until then.")
         return found
 
-    def __str__(self) -> str:
-        return "\n".join([super().__str__(), *(f"  {note}" for note in self.notes())])
-
 
 class Conversation:
     """An open stream: the private histogram, the public hypothesis, and the remaining comparisons."""

@@ -104,6 +104,20 @@ def test_other_groups_are_compared_at_equal_covariates() -> None:
     assert "equal covariates" in str(GroupMeans(**made, randomized=False).fit(np.column_stack([x, y]), k).summary())
 
 
+def test_clipped_outcomes_are_counted_and_named() -> None:
+    def fit(high: float, **options: Any) -> GroupMeans:
+        return estimator(bounds=BOUNDS | {"y": (40, high)}, **options).fit(trial(20_000))
+
+    wide, narrow = fit(240, randomized=False), fit(155, randomized=False)
+    share = float((trial(20_000)["y"] > 155).mean())
+    assert wide.clipped_share_ == pytest.approx(0, abs=4 * wide.clipped_share_std_)
+    assert narrow.clipped_share_ == pytest.approx(share, abs=4 * narrow.clipped_share_std_)
+    words = "outcomes are outside their bounds"
+    assert words in str(narrow.summary()) and words not in str(wide.summary())
+    for other in (fit(240), fit(240, randomized=False, bounds_are="hard")):
+        assert not hasattr(other, "clipped_share_")
+
+
 def test_a_covariate_that_noise_hides_is_named() -> None:
     # Its values fill a thousandth of its bounds and differ between groups: no difference is adjusted for it.
     rng = np.random.default_rng(0)

@@ -339,3 +339,23 @@ def test_pairs_with_a_reference() -> None:
     assert found.estimate[0] == pytest.approx(alone.estimate) and found.pvalue[0] >= alone.pvalue
     with pytest.raises(InvalidParameter, match="reference must"):
         model.pairwise(reference="nobody")
+
+
+def test_a_label_with_a_lone_surrogate_has_a_frame() -> None:
+    rng, labels = np.random.default_rng(0), ["a\udc80", "b"]
+    places = rng.integers(0, 2, 500)
+    frame = (
+        GroupMeans(groups=labels, bounds=(-4, 4), random_state=0)
+        .fit(rng.normal(size=(500, 1)), np.array(labels, dtype=object)[places])
+        .to_frame()
+    )
+    assert frame["group"].tolist() == frame.index.tolist() == labels
+
+
+@pytest.mark.parametrize("delta", [0.0, 1e-6])
+def test_rounding_of_entries_is_part_of_the_error(delta: float) -> None:
+    labels = np.arange(2000) % 2
+    model = GroupMeans(groups=[0, 1], bounds=(-3, 7), epsilon=1e8, delta=delta, random_state=0)
+    low, high = model.fit(np.full((2000, 1), 1 / 7), labels).confidence_interval()
+    assert ((low < 1 / 7) & (high > 1 / 7)).all()
+    assert (high - low < 1e-7).all()

@@ -16,7 +16,16 @@ from dpstats.privacy import JointStage
 from dpstats.regression import engine
 from dpstats.regression.blocks import Design
 from dpstats.regression.levels import LevelMeans, LevelsEstimate, LevelsPath, clipped_mean, invert_clipped_mean
-from dpstats.regression.levels_plan import BEYOND, COVARIATES, LEVELS, OUTCOMES, RESIDUALS, LevelsPlan, levels_plan
+from dpstats.regression.levels_plan import (
+    BEYOND,
+    CLIPPED,
+    COVARIATES,
+    LEVELS,
+    OUTCOMES,
+    RESIDUALS,
+    LevelsPlan,
+    levels_plan,
+)
 from dpstats.release.session import Session
 
 LABELS = ("a", "b", "c")
@@ -44,13 +53,14 @@ def fit(plan: LevelsPlan, table: Table, seed: int = 0) -> LevelsEstimate:
 
 
 def test_the_stages_of_a_plan_take_all_of_mu() -> None:
-    for options in ({}, {"randomized": False}, {"randomized": False, "slopes": True}, {"pure": 0.6}):
+    other = {"randomized": False}
+    for options in ({}, other, other | {"slopes": True}, other | {"count_clipped": True}, {"pure": 0.6}):
         plan = plan_of(20_000, **options)
         assert plan.steps is not None
         names = [stage.name for stage in plan.stages]
         assert names[:2] == [OUTCOMES, LEVELS] and names[-1] == RESIDUALS
         assert (COVARIATES in names) != plan.randomized
-        others = [stage for stage in plan.stages if stage.name in (OUTCOMES, LEVELS, COVARIATES, RESIDUALS)]
+        others = [stage for stage in plan.stages if stage.name in (OUTCOMES, LEVELS, COVARIATES, CLIPPED, RESIDUALS)]
         gaussian = [stage for stage in others if stage.noise == "gaussian"]
         total = sum((stage.event.mu / plan.mu) ** 2 for stage in gaussian) + (plan.steps.mu / plan.mu) ** 2
         assert total == pytest.approx(1.0, abs=1e-6)

@@ -71,6 +71,12 @@ def test_every_assumption_of_the_summary_is_in_the_text_for_a_paper(name: str) -
     assert not [one for one in find_assumptions(notes) if one.startswith(("They ", "It ", "These "))]
 
 
+def test_doubts_of_the_summary_are_in_the_text_for_a_paper() -> None:
+    fit = PrivateQuantile(0.5, bounds=(0, 50), random_state=0).fit(np.arange(500) % 5)
+    assert any("may cover far less" in note for note in fit.summary().notes)
+    assert "may cover far less" in fit.methods_text()
+
+
 def test_normal_rows_are_an_assumption_that_a_paper_states() -> None:
     fit = PrivateVariance(bounds=(0, 1), interval="normal", random_state=0).fit(X[:, None])
     assert "assume that the clipped rows are normal" in fit.methods_text()

@@ -11,7 +11,7 @@ from statsmodels.duration.hazard_regression import PHReg
 
 from dpstats.errors import InvalidParameter
 from dpstats.survival import PrivateSurvival
-from dpstats.survival.hazard_ratios import HazardRatio, Reference, _given_total
+from dpstats.survival.hazard_ratios import HazardRatio, Reference, _common_hazards, _given_total
 
 
 def rows(n: int, ratio: float, seed: int = 0, power: float = 1.0) -> tuple[np.ndarray, ...]:
@@ -187,3 +187,12 @@ def test_few_rows_and_many_ties_have_no_bias() -> None:
     # The standard error is 0.026. Without the second order the mean is 0.2.
     assert abs(scores.mean()) < 0.1
     assert 0.9 < scores.std() < 1.1
+
+
+def test_hazards_of_a_bin_in_which_nearly_all_die_expect_the_events() -> None:
+    for rows in (50.0, 1e7):
+        number, events = np.full((1, 2, 1), rows / 2), np.array([rows - 1.0])
+        for ratio in (0.02, 1.0, 20.0):
+            hazards = _common_hazards(number, events, np.array([[ratio]]))
+            assert hazards[0, 1] == pytest.approx(ratio * hazards[0, 0])
+            assert (number * np.exp(-hazards)).sum() == pytest.approx(1.0, rel=1e-6)
