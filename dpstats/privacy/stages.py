@@ -39,29 +39,10 @@ from dpstats.privacy.additive_stages import (
 from dpstats.privacy.events import Approximate, BoundedRange, Event, Gaussian, Pure
 from dpstats.privacy.guarantee import Neighbors, quotient_up, up
 
-__all__ = [
-    "HEAVY_SLACK",
-    "KINDS",
-    "LEAST_HEAVY",
-    "SMOOTH_LAWS",
-    "Added",
-    "AnyStage",
-    "Block",
-    "Choice",
-    "Coins",
-    "Comparisons",
-    "Discovery",
-    "JointStage",
-    "KeyCounts",
-    "OneOf",
-    "Responses",
-    "Selection",
-    "Shuffle",
-    "Smooth",
-    "Spacing",
-    "Stage",
-    "count_keys",
-]
+__all__ = ["HEAVY_SLACK", "KINDS", "LEAST_HEAVY", "SMOOTH_LAWS"]
+__all__ += ["Added", "AnyStage", "Block", "Choice", "Coins", "Comparisons", "Discovery", "JointStage", "KeyCounts"]
+__all__ += ["OneOf", "Responses", "Selection", "Shuffle", "Smooth", "Spacing", "Stage"]
+__all__ += ["count_keys"]
 
 
 @dataclass(frozen=True, slots=True)
