@@ -8,7 +8,6 @@ from __future__ import annotations
 import math
 import os
 import threading
-from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator
 from fractions import Fraction
 from typing import Any, NoReturn
@@ -18,7 +17,7 @@ from numpy.typing import NDArray
 
 from dpstats.data.parameters import check_choice, check_integer, check_privacy_parameters, check_real
 from dpstats.data.values import exact_numbers, floats_among
-from dpstats.errors import DPStatsError, Exhausted, NotPrivate, attempt, refuse, refuse_data, state_charges
+from dpstats.errors import Exhausted, NotPrivate, attempt, refuse, refuse_data, state_charges
 from dpstats.inference.results import ConfidenceInterval
 from dpstats.lattice import exact_steps
 from dpstats.mechanisms.selection import FAR, halting_law
@@ -30,7 +29,7 @@ from dpstats.privacy.stages import Comparisons
 from dpstats.privacy.totals import covers
 from dpstats.release.noise import check_scale
 from dpstats.release.session import to_units
-from dpstats.release.streams import Above, Stream
+from dpstats.release.streams import Above, Stream, check_process
 from dpstats.release.witness import Mechanism
 
 _BLOCK = 4096  # values of an array that become Python numbers at once
@@ -72,7 +71,7 @@ def comparisons(
     )
 
 
-class ThresholdStream(Mechanism, ABC):
+class ThresholdStream(Mechanism):
     """Base of the sparse vector classes: a stream of questions, charged for at the first."""
 
     def __init__(
@@ -153,8 +152,7 @@ class ThresholdStream(Mechanism, ABC):
             If the budget cannot pay for the stream.
         """
         # Before any lock, which another thread of the parent may have held at the fork.
-        if os.getpid() != self._process:
-            raise DPStatsError("a stream belongs to the process that made it: two copies would cost twice")
+        check_process(self._process)
         if self._left == 0:
             self._refuse()
         if self._stream is None and self._budget is not None:
@@ -179,7 +177,7 @@ class ThresholdStream(Mechanism, ABC):
             above = stream.ask(steps)
         except Exhausted:  # another thread had the last answer
             self._refuse()
-        return self._below() if above is None else self._above(above)
+        return self._answer(above)
 
     def _check_budget(self) -> None:
         # A budget that has just paid for this stream, in another thread, is not to refuse it.
@@ -298,13 +296,9 @@ class ThresholdStream(Mechanism, ABC):
         gaps = [self._stage.threshold_steps - int(steps) for steps in exact_steps(array, self._stage.spacing)]
         return np.array([max(-far, min(far, gap)) for gap in gaps], dtype=np.float64) / self._stage.question_scale_steps
 
-    @abstractmethod
-    def _below(self) -> Any:
-        """Return the answer to a question that is below the threshold."""
-
-    @abstractmethod
-    def _above(self, answer: Above) -> Any:
-        """Return the answer to one that is above."""
+    def _answer(self, above: Above | None) -> Any:
+        """Return the answer to a question: that it is above, or below."""
+        return above is not None
 
     def __reduce__(self) -> NoReturn:
         raise TypeError(f"a {type(self).__name__} cannot be copied or pickled: two copies would cost twice")
@@ -316,17 +310,7 @@ def check_drawable(each: float, epsilon: float) -> None:
         raise refuse("epsilon", given=epsilon, allowed="less extreme for exact noise")
 
 
-class _YesOrNo(ThresholdStream):
-    """A stream whose answers say no more than whether a value was above."""
-
-    def _below(self) -> bool:
-        return False
-
-    def _above(self, answer: Above) -> bool:
-        return True
-
-
-class AboveThreshold(_YesOrNo):
+class AboveThreshold(ThresholdStream):
     """Say which of a stream of questions is the first with a value above a threshold.
 
     However long the stream, it costs ``epsilon`` once.
@@ -401,7 +385,7 @@ class AboveThreshold(_YesOrNo):
         return halting_law(self._gaps(values), self._ratio)
 
 
-class SparseVector(_YesOrNo):
+class SparseVector(ThresholdStream):
     """Say which of a stream of questions have values above a threshold, up to ``max_above`` of them.
 
     Parameters
@@ -566,11 +550,9 @@ class NumericSparseVector(ThresholdStream):
         half = self.answer_scale * math.log(1 / (1 - level))
         return ConfidenceInterval.around(released, half, level, estimand="the value before noise")
 
-    def _below(self) -> None:
-        return None
-
-    def _above(self, answer: Above) -> float:
-        return float(to_units(np.array([answer.steps], dtype=object), self._stage.spacing)[0])
+    def _answer(self, above: Above | None) -> float | None:
+        """Return the value with its noise, or None for below."""
+        return None if above is None else float(to_units(np.array([above.steps], dtype=object), self._stage.spacing)[0])
 
 
 def _calibrated(events: Any, guarantee: PrivacyGuarantee, printed: float, even: float, calibration: str) -> float:
