@@ -24,7 +24,7 @@ from dpstats.privacy.gaussian import zcdp_rho
 from dpstats.privacy.guarantee import Neighbors, PrivacyGuarantee, quotient_up
 from dpstats.privacy.plan import Plan
 from dpstats.privacy.stages import Selection
-from dpstats.release.witness import Mechanism
+from dpstats.release.mechanism import Mechanism
 
 Reals = NDArray[np.float64]
 

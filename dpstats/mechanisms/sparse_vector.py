@@ -27,10 +27,10 @@ from dpstats.privacy.guarantee import Neighbors, PrivacyGuarantee, quotient_up
 from dpstats.privacy.plan import Plan, largest_cost
 from dpstats.privacy.stages import Comparisons
 from dpstats.privacy.totals import covers
+from dpstats.release.mechanism import Mechanism
 from dpstats.release.noise import check_scale
 from dpstats.release.session import to_units
 from dpstats.release.streams import Above, Stream, check_process
-from dpstats.release.witness import Mechanism
 
 _BLOCK = 4096  # values of an array that become Python numbers at once
 

@@ -47,10 +47,10 @@ from dpstats.release.additive import (
     smaller_noise,
     usable_rows,
 )
+from dpstats.release.mechanism import order_rows, session_of
 from dpstats.release.noise import Noise, noise_source
 from dpstats.release.receipts import Receipt, make_receipt, write_methods
 from dpstats.release.session import Released, Session
-from dpstats.release.witness import order_rows, session_of
 
 Estimator = TypeVar("Estimator")
 
