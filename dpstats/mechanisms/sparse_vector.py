@@ -20,7 +20,7 @@ from dpstats.data.values import exact_numbers, floats_among
 from dpstats.errors import Exhausted, NotPrivate, attempt, refuse, refuse_data, state_charges
 from dpstats.inference.results import ConfidenceInterval
 from dpstats.lattice import exact_steps
-from dpstats.mechanisms.selection import FAR, halting_law
+from dpstats.mechanisms.selection import laplace_log_cumulative, laplace_log_density, normalized, pieces
 from dpstats.privacy.budget import PrivacyBudget
 from dpstats.privacy.events import DiscreteLaplace, Event, Pure
 from dpstats.privacy.guarantee import Neighbors, PrivacyGuarantee, quotient_up
@@ -34,6 +34,8 @@ from dpstats.release.streams import Above, Stream, check_process
 
 _BLOCK = 4096  # values of an array that become Python numbers at once
 
+_FAR = 60.0
+"""Gaps beyond this many scales of the noise are as good as infinite: e^-60."""
 
 STREAM = "comparisons with the threshold"
 
@@ -69,6 +71,26 @@ def comparisons(
         None if answers is None else check_scale(quotient_up(steps, answers)),
         neighbors=guarantee.neighbors,
     )
+
+
+def _halting_law(gaps: NDArray[np.float64], ratio: float) -> NDArray[np.float64]:
+    """Return P(question i is the first above), i = 0, ..., and P(none is).
+
+    A question is below iff its noise is below its gap plus the threshold's noise, ratio times Laplace.
+    """
+    gaps = np.clip(gaps, -_FAR, _FAR)
+    kinks = np.unique(np.concatenate([-gaps, [0.0, -_FAR - 40, _FAR + 40]]))
+    result = np.zeros(gaps.size + 1)
+    for x, lengths in pieces(kinks):
+        weights = lengths * np.exp(laplace_log_density(x / ratio)) / ratio
+        room = x[:, None] + gaps
+        # A question is above where minus its noise is below minus its room.
+        above = np.exp(laplace_log_cumulative(-room))
+        still = np.exp(np.cumsum(laplace_log_cumulative(room), axis=1))
+        before = np.column_stack([np.ones(x.size), still])
+        result[:-1] += weights @ (before[:, :-1] * above)
+        result[-1] += weights @ before[:, -1]
+    return normalized(result)
 
 
 class ThresholdStream(Mechanism):
@@ -251,9 +273,9 @@ class ThresholdStream(Mechanism):
             return 0.0
         result, start = 1.0, 0
         for end in ends:
-            result *= float(halting_law(gaps[start : end + 1], self._ratio)[end - start])
+            result *= float(_halting_law(gaps[start : end + 1], self._ratio)[end - start])
             start = end + 1
-        return result * float(halting_law(gaps[start : above.size], self._ratio)[-1])
+        return result * float(_halting_law(gaps[start : above.size], self._ratio)[-1])
 
     def error_bound(self, beta: float, n_queries: int) -> float:
         """Return alpha such that the answers to ``n_queries`` questions are right within alpha.
@@ -292,7 +314,7 @@ class ThresholdStream(Mechanism):
         if array.size == 0:
             return np.zeros(0)
         # In Python integers, which do not wrap; and cut before they become floats.
-        far = math.ceil(FAR * self._stage.question_scale_steps)
+        far = math.ceil(_FAR * self._stage.question_scale_steps)
         gaps = [self._stage.threshold_steps - int(steps) for steps in exact_steps(array, self._stage.spacing)]
         return np.array([max(-far, min(far, gap)) for gap in gaps], dtype=np.float64) / self._stage.question_scale_steps
 
@@ -382,7 +404,7 @@ class AboveThreshold(ThresholdStream):
         array of shape (n_queries + 1,)
             Entry i is the probability that question i is the first above; the last, that none is.
         """
-        return halting_law(self._gaps(values), self._ratio)
+        return _halting_law(self._gaps(values), self._ratio)
 
 
 class SparseVector(ThresholdStream):
