@@ -16,27 +16,9 @@ from typing import Any
 __version__ = "1.0.0"
 
 _SUBPACKAGES = (
-    "auditing",
-    "conformal",
-    "covariance",
-    "data",
-    "groups",
-    "identity",
-    "inference",
-    "means",
-    "mechanisms",
-    "privacy",
-    "quantiles",
-    "queries",
-    "ranks",
-    "regression",
-    "sensitivity",
-    "simulation",
-    "sql",
-    "statistic",
-    "survival",
-    "tables",
-    "textbook",
+    *("auditing", "conformal", "covariance", "data", "groups", "identity", "inference", "means", "mechanisms"),
+    *("privacy", "quantiles", "queries", "ranks", "regression", "sensitivity", "simulation", "sql", "statistic"),
+    *("survival", "tables", "textbook"),
 )
 _NAMES = {
     "ClippedMean": "dpstats.means",

@@ -18,20 +18,8 @@ from enum import Enum
 from numbers import Number
 from typing import Any, ParamSpec, TypeVar
 
-__all__ = [
-    "BudgetExceeded",
-    "ChargedError",
-    "DPStatsError",
-    "Exhausted",
-    "InvalidData",
-    "InvalidParameter",
-    "LedgerError",
-    "NoiseUnavailable",
-    "NotDelivered",
-    "NotEnoughMemory",
-    "NotPrivate",
-    "ScaleOutOfRange",
-]
+__all__ = ["BudgetExceeded", "ChargedError", "DPStatsError", "Exhausted", "InvalidData", "InvalidParameter"]
+__all__ += ["LedgerError", "NoiseUnavailable", "NotDelivered", "NotEnoughMemory", "NotPrivate", "ScaleOutOfRange"]
 
 
 class DPStatsError(Exception):

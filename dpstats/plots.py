@@ -21,18 +21,8 @@ from dpstats.tables.proportion import plot_proportion
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-__all__ = [
-    "plot_answers",
-    "plot_audit",
-    "plot_counts",
-    "plot_density",
-    "plot_distribution",
-    "plot_intervals_by_epsilon",
-    "plot_proportion",
-    "plot_quantiles",
-    "plot_table",
-    "plot_tradeoff",
-]
+__all__ = ["plot_answers", "plot_audit", "plot_counts", "plot_density", "plot_distribution"]
+__all__ += ["plot_intervals_by_epsilon", "plot_proportion", "plot_quantiles", "plot_table", "plot_tradeoff"]
 
 
 def plot_tradeoff(items: Mapping[str, Any], *, title: str = "") -> Figure:

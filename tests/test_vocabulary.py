@@ -16,7 +16,7 @@ from dpstats.groups import GroupMeans
 from dpstats.means import ClippedMean
 from dpstats.privacy import PrivacyBudget
 from dpstats.release.estimator import PrivateEstimator
-from dpstats.release.witness import Mechanism
+from dpstats.release.mechanism import Mechanism
 
 GLOSSARY = Path(__file__).resolve().parents[1] / "docs" / "glossary.md"
 DECLARING = re.compile(

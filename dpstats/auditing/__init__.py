@@ -13,24 +13,9 @@ from dpstats.auditing.result import (
 )
 from dpstats.auditing.sensitivity import check_sensitivity, worst_neighbor
 
-__all__ = [
-    "AuditResult",
-    "CheckItem",
-    "ExactAuditResult",
-    "Movement",
-    "ReleaseCheck",
-    "SensitivityCheck",
-    "audit",
-    "audit_outputs",
-    "audit_probabilities",
-    "check_release",
-    "check_sensitivity",
-    "epsilon_lower_bound",
-    "exact_delta",
-    "exact_epsilon",
-    "kl_divergence",
-    "worst_neighbor",
-]
+__all__ = ["AuditResult", "CheckItem", "ExactAuditResult", "Movement", "ReleaseCheck", "SensitivityCheck"]
+__all__ += ["audit", "audit_outputs", "audit_probabilities", "check_release", "check_sensitivity"]
+__all__ += ["epsilon_lower_bound", "exact_delta", "exact_epsilon", "kl_divergence", "worst_neighbor"]
 
 
 def __dir__() -> list[str]:

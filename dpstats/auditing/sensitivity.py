@@ -31,7 +31,8 @@ from dpstats.auditing.movement import (
 from dpstats.data.parameters import check_choice, check_integer, check_real
 from dpstats.errors import InvalidData, InvalidParameter, attempt, refuse
 from dpstats.privacy.guarantee import Neighbors, parse_neighbors
-from dpstats.release.witness import NORMS, Releasing, Witness
+from dpstats.release.mechanism import Releasing
+from dpstats.release.witness import NORMS, Witness
 
 # Two datasets that are neighbors, and the comparison of two outputs, item by item
 

@@ -14,12 +14,12 @@ from functools import cache
 from typing import Any
 
 from dpstats import __version__
-from dpstats.cli.doctor import add_demo, add_doctor, add_simulate
-from dpstats.cli.groups import GROUP_MEANS, HISTOGRAM, KS, SURVIVAL, TABLE
-from dpstats.cli.mean import BOUNDS, MEAN, PROPORTION, QUANTILE, SPARSE_MEAN
+from dpstats.cli.doctor import OPTIONAL, add_demo, add_doctor, add_simulate
+from dpstats.cli.groups import GroupMeansCommand, HistogramCommand, KsCommand, SurvivalCommand, TableCommand
+from dpstats.cli.mean import BoundsCommand, MeanCommand, ProportionCommand, QuantileCommand, SparseMeanCommand
 from dpstats.cli.options import Parser, defer, in_options, join_lists, one_line
 from dpstats.cli.output import EXITS, as_json, epilog, json_schema, keep_apart, status_of, tell, tell_error
-from dpstats.cli.regress import CONFORMAL, IDENTITY_TEST, REGRESS, STATISTIC
+from dpstats.cli.regress import ConformalCommand, IdentityTestCommand, RegressCommand, StatisticCommand
 from dpstats.cli.release import ReleaseCommand, add_plans
 from dpstats.cli.sql_and_ledgers import add_audit, add_budget, add_sql, add_verify
 from dpstats.errors import DPStatsError, state_charges
@@ -57,38 +57,17 @@ def _message(error: BaseException, options: argparse.Namespace) -> str:
         return "interrupted"
     if isinstance(error, MemoryError):
         return "not enough memory"
-    if isinstance(error, ModuleNotFoundError) and error.name in EXTRAS:
-        return f"this needs the package {error.name}: pip install 'dpstats[{EXTRAS[error.name]}]'"
+    if isinstance(error, ModuleNotFoundError) and (extra := OPTIONAL.get(error.name or "")):
+        return f"this needs the package {error.name}: pip install 'dpstats[{extra}]'"
     return in_options(error, options)
 
 
 # The order of commands in the help text
 RELEASES: tuple[ReleaseCommand, ...] = (
-    MEAN,
-    SPARSE_MEAN,
-    GROUP_MEANS,
-    PROPORTION,
-    TABLE,
-    SURVIVAL,
-    HISTOGRAM,
-    QUANTILE,
-    BOUNDS,
-    REGRESS,
-    STATISTIC,
-    KS,
-    CONFORMAL,
-    IDENTITY_TEST,
+    *(MeanCommand(), SparseMeanCommand(), GroupMeansCommand(), ProportionCommand(), TableCommand(), SurvivalCommand()),
+    *(HistogramCommand(), QuantileCommand(), BoundsCommand(), RegressCommand(), StatisticCommand(), KsCommand()),
+    *(ConformalCommand(), IdentityTestCommand()),
 )
-
-EXTRAS = {
-    "duckdb": "sql",
-    "sqlglot": "sql",
-    "psycopg": "postgres",
-    "matplotlib": "plot",
-    "formulaic": "formula",
-    "pyarrow": "parquet",
-}
-"""The extra of dpstats that installs each package."""
 
 
 @contextlib.contextmanager

@@ -30,17 +30,8 @@ if TYPE_CHECKING:
 # Every check takes well under a second. No check reads the user's data, and no file remains.
 
 REQUIRED = (
-    "numpy",
-    "scipy",
-    "scikit-learn",
-    "threadpoolctl",
-    "statsmodels",
-    "opendp",
-    "dp-accounting",
-    "joblib",
-    "tqdm",
-    "narwhals",
-    "pandas",
+    *("numpy", "scipy", "scikit-learn", "threadpoolctl", "statsmodels", "opendp", "dp-accounting", "joblib", "tqdm"),
+    *("narwhals", "pandas"),
 )
 OPTIONAL = {
     "matplotlib": "plot",

@@ -188,9 +188,6 @@ class GroupMeansCommand(ReleaseCommand):
         return (panels if model.means_.shape[1] == 1 else panels[0]).figure
 
 
-GROUP_MEANS = GroupMeansCommand()
-
-
 class TableCommand(ReleaseCommand):
     """Counts of all combinations of levels."""
 
@@ -283,9 +280,6 @@ class TableCommand(ReleaseCommand):
         from dpstats.plots import plot_table
 
         return plot_table(model, confidence_level=options.confidence)
-
-
-TABLE = TableCommand()
 
 
 class ColumnHistogram:
@@ -406,9 +400,6 @@ class HistogramCommand(ReleaseCommand):
 
         draw = plot_density if self._has_densities(options) else plot_counts
         return draw(model.result_, confidence_level=options.confidence, title=options.column[0])
-
-
-HISTOGRAM = HistogramCommand()
 
 
 class SurvivalCommand(ReleaseCommand):
@@ -561,9 +552,6 @@ class SurvivalCommand(ReleaseCommand):
         return model.plot(confidence_level=options.confidence).figure
 
 
-SURVIVAL = SurvivalCommand()
-
-
 class KsCommand(ReleaseCommand):
     """Tests of whole distributions."""
 
@@ -626,6 +614,3 @@ class KsCommand(ReleaseCommand):
         result = model.result_
         names = ("test", "null", "statistic", "noise_std", "cutoff", "pvalue", "n_simulations")
         return [result.summary()], {name: getattr(result, name) for name in names}
-
-
-KS = KsCommand()

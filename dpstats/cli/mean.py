@@ -154,9 +154,6 @@ class MeanCommand(ReleaseCommand):
         return [*tables, test.summary()], facts
 
 
-MEAN = MeanCommand()
-
-
 class SparseMeanCommand(ReleaseCommand):
     """Means of a few columns."""
 
@@ -224,9 +221,6 @@ class SparseMeanCommand(ReleaseCommand):
         return [model.summary(options.confidence)], facts
 
 
-SPARSE_MEAN = SparseMeanCommand()
-
-
 class BoundsCommand(ReleaseCommand):
     """Bounds of columns about which nobody knows anything."""
 
@@ -257,9 +251,6 @@ class BoundsCommand(ReleaseCommand):
 
     def report(self, model: Any, options: argparse.Namespace) -> tuple[list[Any], dict[str, Any]]:
         return [model.summary()], {"bounds": model.to_dict()["rows"]}
-
-
-BOUNDS = BoundsCommand()
 
 
 class QuantileCommand(ReleaseCommand):
@@ -337,9 +328,6 @@ class QuantileCommand(ReleaseCommand):
         return plot_quantiles(model, title=f"{options.column[0]}")
 
 
-QUANTILE = QuantileCommand()
-
-
 class ProportionCommand(ReleaseCommand):
     """The proportion of rows in which a column is 1, or a word."""
 
@@ -405,6 +393,3 @@ class ProportionCommand(ReleaseCommand):
         from dpstats.plots import plot_proportion
 
         return plot_proportion(model, confidence_level=options.confidence)
-
-
-PROPORTION = ProportionCommand()

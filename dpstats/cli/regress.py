@@ -386,9 +386,6 @@ class RegressCommand(ReleaseCommand):
         return [dict(zip(table, record, strict=True)) for record in zip(*table.values(), strict=True)]
 
 
-REGRESS = RegressCommand()
-
-
 # Statistics
 
 
@@ -501,9 +498,6 @@ class StatisticCommand(ReleaseCommand):
             "failed_share": model.failed_share_,
         }
         return [model.summary(options.confidence)], facts
-
-
-STATISTIC = StatisticCommand()
 
 
 # Identity tests
@@ -624,9 +618,6 @@ class IdentityTestCommand(ReleaseCommand):
             *("level_range", "attainable_power"),
         )
         return [result.summary()], {name: getattr(result, name) for name in names}
-
-
-IDENTITY_TEST = IdentityTestCommand()
 
 
 # Predictions
@@ -764,6 +755,3 @@ class ConformalCommand(ReleaseCommand):
     def report(self, model: Any, options: argparse.Namespace) -> tuple[list[Any], dict[str, Any]]:
         facts = {"scores": model.to_dict()["rows"], "coverage_bound": model.coverage_bound_}
         return [model.summary()], facts
-
-
-CONFORMAL = ConformalCommand()

@@ -13,19 +13,9 @@ from dpstats.identity.by_spatial_sign import SpatialSignTest
 from dpstats.identity.row_distance_statistic import row_distance
 from dpstats.identity.whitening import sign_reduction
 
-__all__ = [
-    "FilteringTest",
-    "LipschitzExtensionTest",
-    "RowDistanceTest",
-    "SpatialSignTest",
-    "TestResult",
-    "exact_inner_product_extension",
-    "identity_test",
-    "inner_product_constant",
-    "l1_extension",
-    "row_distance",
-    "sign_reduction",
-]
+__all__ = ["FilteringTest", "LipschitzExtensionTest", "RowDistanceTest", "SpatialSignTest", "TestResult"]
+__all__ += ["exact_inner_product_extension", "identity_test", "inner_product_constant", "l1_extension", "row_distance"]
+__all__ += ["sign_reduction"]
 
 
 def __dir__() -> list[str]:

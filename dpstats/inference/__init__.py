@@ -14,35 +14,16 @@ if TYPE_CHECKING:
     from dpstats.inference.reports import Page
     from dpstats.inference.results import ConfidenceInterval, JointTest, Summary, TermTests, about_missing, with_missing
 
-_HOME = {
-    "ConfidenceInterval": "dpstats.inference.results",
-    "Estimates": "dpstats.inference.estimates",
-    "HasEstimates": "dpstats.inference.estimates",
-    "JointTest": "dpstats.inference.results",
-    "Page": "dpstats.inference.reports",
-    "Summary": "dpstats.inference.results",
-    "TermTests": "dpstats.inference.results",
-    "Test": "dpstats.inference.estimates",
-    "about_missing": "dpstats.inference.results",
-    "paper_figures": "dpstats.inference.figures",
-    "side_by_side": "dpstats.inference.figures",
-    "with_missing": "dpstats.inference.results",
+_MODULES = {
+    "estimates": "Estimates HasEstimates Test",
+    "figures": "paper_figures side_by_side",
+    "reports": "Page",
+    "results": "ConfidenceInterval JointTest Summary TermTests about_missing with_missing",
 }
+_HOME = {name: f"dpstats.inference.{module}" for module, names in _MODULES.items() for name in names.split()}
 
-__all__ = [
-    "ConfidenceInterval",
-    "Estimates",
-    "HasEstimates",
-    "JointTest",
-    "Page",
-    "Summary",
-    "TermTests",
-    "Test",
-    "about_missing",
-    "paper_figures",
-    "side_by_side",
-    "with_missing",
-]
+__all__ = ["ConfidenceInterval", "Estimates", "HasEstimates", "JointTest", "Page", "Summary", "TermTests", "Test"]
+__all__ += ["about_missing", "paper_figures", "side_by_side", "with_missing"]
 
 
 def __getattr__(name: str) -> Any:

@@ -9,22 +9,9 @@ from dpstats.means.sparse import SparseMean
 from dpstats.means.variance import PrivateVariance
 from dpstats.mechanisms.unknown_bounds import UnknownBounds
 
-__all__ = [
-    "AdaptiveMean",
-    "Bounds",
-    "ClippedMean",
-    "CompleteCases",
-    "ContinualMeans",
-    "MeanPath",
-    "PrivateBounds",
-    "PrivateVariance",
-    "SparseMean",
-    "StepMean",
-    "UnknownBounds",
-    "clipping_radius",
-    "private_bounds",
-    "required_samples",
-]
+__all__ = ["AdaptiveMean", "Bounds", "ClippedMean", "CompleteCases", "ContinualMeans", "MeanPath", "PrivateBounds"]
+__all__ += ["PrivateVariance", "SparseMean", "StepMean", "UnknownBounds"]
+__all__ += ["clipping_radius", "private_bounds", "required_samples"]
 
 
 def __dir__() -> list[str]:

@@ -37,8 +37,8 @@ from dpstats.privacy.guarantee import PrivacyGuarantee
 from dpstats.privacy.plan import ReleasePlan
 from dpstats.release.additive import ROWS, count_complete, sample_complete, usable_rows
 from dpstats.release.estimator import Plan, PrivateEstimator, parameters, read_again
+from dpstats.release.mechanism import draw_orders
 from dpstats.release.session import Released
-from dpstats.release.witness import draw_orders
 
 Numbers = NDArray[np.float64]
 

@@ -9,28 +9,10 @@ from dpstats.mechanisms.randomized_response import ProportionEstimate, Randomize
 from dpstats.mechanisms.selection import ExponentialMechanism, NoisyTopK, PermuteAndFlip, ReportNoisyMax
 from dpstats.mechanisms.sparse_vector import AboveThreshold, NumericSparseVector, SparseVector
 
-__all__ = [
-    "AboveThreshold",
-    "ContinualCounts",
-    "Count",
-    "CountEstimate",
-    "CountPath",
-    "DensityEstimate",
-    "Exhausted",
-    "ExponentialMechanism",
-    "FoundEstimate",
-    "GaussianMechanism",
-    "Histogram",
-    "LaplaceMechanism",
-    "NoisyTopK",
-    "NumericSparseVector",
-    "PermuteAndFlip",
-    "ProportionEstimate",
-    "RandomizedResponse",
-    "ReportNoisyMax",
-    "SparseVector",
-    "StepEstimate",
-]
+__all__ = ["AboveThreshold", "ContinualCounts", "Count", "CountEstimate", "CountPath", "DensityEstimate", "Exhausted"]
+__all__ += ["ExponentialMechanism", "FoundEstimate", "GaussianMechanism", "Histogram", "LaplaceMechanism", "NoisyTopK"]
+__all__ += ["NumericSparseVector", "PermuteAndFlip", "ProportionEstimate", "RandomizedResponse", "ReportNoisyMax"]
+__all__ += ["SparseVector", "StepEstimate"]
 
 
 def __dir__() -> list[str]:

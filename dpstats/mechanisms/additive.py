@@ -25,7 +25,7 @@ from dpstats.privacy.guarantee import Neighbors, PrivacyGuarantee
 from dpstats.privacy.plan import Plan
 from dpstats.privacy.stages import Stage
 from dpstats.release.additive import Integers, additive_stages
-from dpstats.release.witness import Mechanism
+from dpstats.release.mechanism import Mechanism
 
 
 class _AdditiveMechanism(Mechanism):

@@ -31,8 +31,8 @@ from dpstats.privacy.guarantee import PrivacyGuarantee, parse_neighbors
 from dpstats.privacy.kept_answers import is_key, plan_fingerprint
 from dpstats.privacy.plan import Plan
 from dpstats.release.additive import Integers, additive_stages
+from dpstats.release.mechanism import Mechanism
 from dpstats.release.streams import NumberStream, Step, StreamState
-from dpstats.release.witness import Mechanism
 
 Floats = NDArray[np.float64]
 

@@ -34,7 +34,7 @@ from dpstats.privacy.guarantee import Neighbors, PrivacyGuarantee, parse_neighbo
 from dpstats.privacy.plan import Plan
 from dpstats.privacy.stages import KeyCounts, Stage
 from dpstats.release.additive import Integers, additive_stages, count_discovery, smaller_noise
-from dpstats.release.witness import Mechanism
+from dpstats.release.mechanism import Mechanism
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -25,7 +25,7 @@ from dpstats.privacy.events import Event
 from dpstats.privacy.guarantee import PrivacyGuarantee
 from dpstats.privacy.plan import Plan
 from dpstats.privacy.stages import Responses
-from dpstats.release.witness import Mechanism
+from dpstats.release.mechanism import Mechanism
 
 _RESPONSES = "responses"
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 import math
 import os
 import threading
-from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator
 from fractions import Fraction
 from typing import Any, NoReturn
@@ -18,23 +17,25 @@ from numpy.typing import NDArray
 
 from dpstats.data.parameters import check_choice, check_integer, check_privacy_parameters, check_real
 from dpstats.data.values import exact_numbers, floats_among
-from dpstats.errors import DPStatsError, Exhausted, NotPrivate, attempt, refuse, refuse_data, state_charges
+from dpstats.errors import Exhausted, NotPrivate, attempt, refuse, refuse_data, state_charges
 from dpstats.inference.results import ConfidenceInterval
 from dpstats.lattice import exact_steps
-from dpstats.mechanisms.selection import FAR, halting_law
+from dpstats.mechanisms.selection import laplace_log_cumulative, laplace_log_density, normalized, pieces
 from dpstats.privacy.budget import PrivacyBudget
 from dpstats.privacy.events import DiscreteLaplace, Event, Pure
 from dpstats.privacy.guarantee import Neighbors, PrivacyGuarantee, quotient_up
 from dpstats.privacy.plan import Plan, largest_cost
 from dpstats.privacy.stages import Comparisons
 from dpstats.privacy.totals import covers
+from dpstats.release.mechanism import Mechanism
 from dpstats.release.noise import check_scale
 from dpstats.release.session import to_units
-from dpstats.release.streams import Above, Stream
-from dpstats.release.witness import Mechanism
+from dpstats.release.streams import Above, Stream, check_process
 
 _BLOCK = 4096  # values of an array that become Python numbers at once
 
+_FAR = 60.0
+"""Gaps beyond this many scales of the noise are as good as infinite: e^-60."""
 
 STREAM = "comparisons with the threshold"
 
@@ -72,7 +73,27 @@ def comparisons(
     )
 
 
-class ThresholdStream(Mechanism, ABC):
+def _halting_law(gaps: NDArray[np.float64], ratio: float) -> NDArray[np.float64]:
+    """Return P(question i is the first above), i = 0, ..., and P(none is).
+
+    A question is below iff its noise is below its gap plus the threshold's noise, ratio times Laplace.
+    """
+    gaps = np.clip(gaps, -_FAR, _FAR)
+    kinks = np.unique(np.concatenate([-gaps, [0.0, -_FAR - 40, _FAR + 40]]))
+    result = np.zeros(gaps.size + 1)
+    for x, lengths in pieces(kinks):
+        weights = lengths * np.exp(laplace_log_density(x / ratio)) / ratio
+        room = x[:, None] + gaps
+        # A question is above where minus its noise is below minus its room.
+        above = np.exp(laplace_log_cumulative(-room))
+        still = np.exp(np.cumsum(laplace_log_cumulative(room), axis=1))
+        before = np.column_stack([np.ones(x.size), still])
+        result[:-1] += weights @ (before[:, :-1] * above)
+        result[-1] += weights @ before[:, -1]
+    return normalized(result)
+
+
+class ThresholdStream(Mechanism):
     """Base of the sparse vector classes: a stream of questions, charged for at the first."""
 
     def __init__(
@@ -153,8 +174,7 @@ class ThresholdStream(Mechanism, ABC):
             If the budget cannot pay for the stream.
         """
         # Before any lock, which another thread of the parent may have held at the fork.
-        if os.getpid() != self._process:
-            raise DPStatsError("a stream belongs to the process that made it: two copies would cost twice")
+        check_process(self._process)
         if self._left == 0:
             self._refuse()
         if self._stream is None and self._budget is not None:
@@ -179,7 +199,7 @@ class ThresholdStream(Mechanism, ABC):
             above = stream.ask(steps)
         except Exhausted:  # another thread had the last answer
             self._refuse()
-        return self._below() if above is None else self._above(above)
+        return self._answer(above)
 
     def _check_budget(self) -> None:
         # A budget that has just paid for this stream, in another thread, is not to refuse it.
@@ -253,9 +273,9 @@ class ThresholdStream(Mechanism, ABC):
             return 0.0
         result, start = 1.0, 0
         for end in ends:
-            result *= float(halting_law(gaps[start : end + 1], self._ratio)[end - start])
+            result *= float(_halting_law(gaps[start : end + 1], self._ratio)[end - start])
             start = end + 1
-        return result * float(halting_law(gaps[start : above.size], self._ratio)[-1])
+        return result * float(_halting_law(gaps[start : above.size], self._ratio)[-1])
 
     def error_bound(self, beta: float, n_queries: int) -> float:
         """Return alpha such that the answers to ``n_queries`` questions are right within alpha.
@@ -294,17 +314,13 @@ class ThresholdStream(Mechanism, ABC):
         if array.size == 0:
             return np.zeros(0)
         # In Python integers, which do not wrap; and cut before they become floats.
-        far = math.ceil(FAR * self._stage.question_scale_steps)
+        far = math.ceil(_FAR * self._stage.question_scale_steps)
         gaps = [self._stage.threshold_steps - int(steps) for steps in exact_steps(array, self._stage.spacing)]
         return np.array([max(-far, min(far, gap)) for gap in gaps], dtype=np.float64) / self._stage.question_scale_steps
 
-    @abstractmethod
-    def _below(self) -> Any:
-        """Return the answer to a question that is below the threshold."""
-
-    @abstractmethod
-    def _above(self, answer: Above) -> Any:
-        """Return the answer to one that is above."""
+    def _answer(self, above: Above | None) -> Any:
+        """Return the answer to a question: that it is above, or below."""
+        return above is not None
 
     def __reduce__(self) -> NoReturn:
         raise TypeError(f"a {type(self).__name__} cannot be copied or pickled: two copies would cost twice")
@@ -316,17 +332,7 @@ def check_drawable(each: float, epsilon: float) -> None:
         raise refuse("epsilon", given=epsilon, allowed="less extreme for exact noise")
 
 
-class _YesOrNo(ThresholdStream):
-    """A stream whose answers say no more than whether a value was above."""
-
-    def _below(self) -> bool:
-        return False
-
-    def _above(self, answer: Above) -> bool:
-        return True
-
-
-class AboveThreshold(_YesOrNo):
+class AboveThreshold(ThresholdStream):
     """Say which of a stream of questions is the first with a value above a threshold.
 
     However long the stream, it costs ``epsilon`` once.
@@ -398,10 +404,10 @@ class AboveThreshold(_YesOrNo):
         array of shape (n_queries + 1,)
             Entry i is the probability that question i is the first above; the last, that none is.
         """
-        return halting_law(self._gaps(values), self._ratio)
+        return _halting_law(self._gaps(values), self._ratio)
 
 
-class SparseVector(_YesOrNo):
+class SparseVector(ThresholdStream):
     """Say which of a stream of questions have values above a threshold, up to ``max_above`` of them.
 
     Parameters
@@ -566,11 +572,9 @@ class NumericSparseVector(ThresholdStream):
         half = self.answer_scale * math.log(1 / (1 - level))
         return ConfidenceInterval.around(released, half, level, estimand="the value before noise")
 
-    def _below(self) -> None:
-        return None
-
-    def _above(self, answer: Above) -> float:
-        return float(to_units(np.array([answer.steps], dtype=object), self._stage.spacing)[0])
+    def _answer(self, above: Above | None) -> float | None:
+        """Return the value with its noise, or None for below."""
+        return None if above is None else float(to_units(np.array([above.steps], dtype=object), self._stage.spacing)[0])
 
 
 def _calibrated(events: Any, guarantee: PrivacyGuarantee, printed: float, even: float, calibration: str) -> float:

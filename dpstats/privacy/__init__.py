@@ -45,85 +45,26 @@ if TYPE_CHECKING:
     )
     from dpstats.privacy.totals import compose
 
-_HOME = {
-    "BudgetEntry": "dpstats.privacy.budget",
-    "BudgetExceeded": "dpstats.privacy.budget",
-    "Block": "dpstats.privacy.stages",
-    "Choice": "dpstats.privacy.stages",
-    "Coins": "dpstats.privacy.stages",
-    "Comparisons": "dpstats.privacy.stages",
-    "Discovery": "dpstats.privacy.stages",
-    "JointStage": "dpstats.privacy.stages",
-    "KeyCounts": "dpstats.privacy.stages",
-    "Neighbors": "dpstats.privacy.guarantee",
-    "Plan": "dpstats.privacy.plan",
-    "PrivacyBudget": "dpstats.privacy.budget",
-    "PrivacyGuarantee": "dpstats.privacy.guarantee",
-    "ReleaseCost": "dpstats.privacy.plan",
-    "ReleasePlan": "dpstats.privacy.plan",
-    "Responses": "dpstats.privacy.stages",
-    "Selection": "dpstats.privacy.stages",
-    "Shuffle": "dpstats.privacy.stages",
-    "Smooth": "dpstats.privacy.stages",
-    "OneOf": "dpstats.privacy.stages",
-    "Stage": "dpstats.privacy.stages",
-    "advanced_composition": "dpstats.privacy.composition",
-    "advanced_composition_share": "dpstats.privacy.composition",
-    "basic_composition": "dpstats.privacy.composition",
-    "compose": "dpstats.privacy.totals",
-    "gaussian_delta": "dpstats.privacy.gaussian",
-    "gaussian_epsilon": "dpstats.privacy.gaussian",
-    "gaussian_sigma": "dpstats.privacy.gaussian",
-    "group_privacy": "dpstats.privacy.composition",
-    "heterogeneous_composition": "dpstats.privacy.composition",
-    "optimal_composition_delta": "dpstats.privacy.composition",
-    "optimal_composition_epsilon": "dpstats.privacy.composition",
-    "poisson_subsampling": "dpstats.privacy.composition",
-    "tradeoff_curve": "dpstats.privacy.plan",
-    "zcdp_delta": "dpstats.privacy.gaussian",
-    "zcdp_epsilon": "dpstats.privacy.gaussian",
-    "zcdp_rho": "dpstats.privacy.gaussian",
-}
-
-__all__ = [
-    "Block",
-    "BudgetEntry",
-    "BudgetExceeded",
-    "Choice",
-    "Coins",
-    "Comparisons",
-    "Discovery",
-    "JointStage",
-    "KeyCounts",
-    "Neighbors",
-    "OneOf",
-    "Plan",
-    "PrivacyBudget",
-    "PrivacyGuarantee",
-    "ReleaseCost",
-    "ReleasePlan",
-    "Responses",
-    "Selection",
-    "Shuffle",
-    "Smooth",
+_MODULES = {
+    "budget": "BudgetEntry BudgetExceeded PrivacyBudget",
+    "composition": "advanced_composition advanced_composition_share basic_composition group_privacy "
+    "heterogeneous_composition optimal_composition_delta optimal_composition_epsilon poisson_subsampling",
+    "gaussian": "gaussian_delta gaussian_epsilon gaussian_sigma zcdp_delta zcdp_epsilon zcdp_rho",
+    "guarantee": "Neighbors PrivacyGuarantee",
+    "plan": "Plan ReleaseCost ReleasePlan tradeoff_curve",
+    "stages": "Block Choice Coins Comparisons Discovery JointStage KeyCounts OneOf Responses Selection Shuffle Smooth "
     "Stage",
-    "advanced_composition",
-    "advanced_composition_share",
-    "basic_composition",
-    "compose",
-    "gaussian_delta",
-    "gaussian_epsilon",
-    "gaussian_sigma",
-    "group_privacy",
-    "heterogeneous_composition",
-    "optimal_composition_delta",
-    "optimal_composition_epsilon",
-    "poisson_subsampling",
-    "tradeoff_curve",
-    "zcdp_delta",
-    "zcdp_epsilon",
-    "zcdp_rho",
-]
+    "totals": "compose",
+}
+_HOME = {name: f"dpstats.privacy.{module}" for module, names in _MODULES.items() for name in names.split()}
+
+__all__ = ["Block", "BudgetEntry", "BudgetExceeded", "Choice", "Coins", "Comparisons", "Discovery", "JointStage"]
+__all__ += ["KeyCounts", "Neighbors", "OneOf", "Plan", "PrivacyBudget", "PrivacyGuarantee", "ReleaseCost"]
+__all__ += ["ReleasePlan", "Responses", "Selection", "Shuffle", "Smooth", "Stage"]
+__all__ += ["advanced_composition", "advanced_composition_share", "basic_composition", "compose", "gaussian_delta"]
+__all__ += ["gaussian_epsilon", "gaussian_sigma", "group_privacy", "heterogeneous_composition"]
+__all__ += ["optimal_composition_delta", "optimal_composition_epsilon", "poisson_subsampling", "tradeoff_curve"]
+__all__ += ["zcdp_delta", "zcdp_epsilon", "zcdp_rho"]
 
 
 def __getattr__(name: str) -> Any:

@@ -91,8 +91,32 @@ class Added(NamedTuple):
     std: float | NDArray[np.float64]
 
 
+class BaseStage:
+    """What every stage can say of itself."""
+
+    __slots__ = ()
+
+    @property
+    def event(self) -> Event:
+        """Event for the accountant, if the stage has a cost."""
+        raise TypeError(f"{type(self).__name__} does not define event")
+
+    @property
+    def events(self) -> tuple[Event, ...]:
+        """Events of the stage for the accountant."""
+        return (self.event,)
+
+    def facts(self) -> dict[str, Any]:
+        """Return the public facts of the stage, by name."""
+        raise TypeError(f"{type(self).__name__} does not define facts")
+
+    def describe(self, n_candidates: int | None = None) -> str:
+        """Return the lines of the stage in a printed plan."""
+        raise TypeError(f"{type(self).__name__} does not define describe")
+
+
 @dataclass(frozen=True, slots=True)
-class Stage:
+class Stage(BaseStage):
     """Integers with additive noise.
 
     Attributes
@@ -161,7 +185,6 @@ class Stage:
 
     @property
     def events(self) -> tuple[Event, ...]:
-        """Events of the stage for the accountant."""
         return (self.event,) * self.times
 
     @property
@@ -198,12 +221,10 @@ class Stage:
         return Added(self.noise, scale, scale * _STD[self.noise])
 
     def facts(self) -> dict[str, Any]:
-        """Return the facts of the stage, by name."""
         scale = np.asarray(self.noise_scale).tolist()
         return {"name": self.name, "noise": self.noise, "size": self.size, "noise_scale": scale}
 
     def describe(self, n_candidates: int | None = None) -> str:
-        """Return the line of the stage in a printed plan."""
         return f"{self.name}: {describe_noise(self.size, self.noise, self.noise_scale)}"
 
 
@@ -236,7 +257,7 @@ class Block:
 
 
 @dataclass(frozen=True, slots=True)
-class JointStage:
+class JointStage(BaseStage):
     """Several blocks of integers released jointly, with one noise distribution and a separate scale per block.
 
     The cost follows from the joint sensitivity: the largest change of *all* blocks for one pair of neighbors. It does
@@ -291,11 +312,6 @@ class JointStage:
         sizes = [(block.size, self.scale_steps(block)) for block in self.blocks]
         return gaussian_event(movement, sizes, self.concentrated, self.neighbors)
 
-    @property
-    def events(self) -> tuple[Event, ...]:
-        """Events of the stage for the accountant."""
-        return (self.event,)
-
     def scale_steps(self, block: Block) -> float:
         """Return the scale of the noise of a block, in its steps. The noise is drawn with this scale."""
         return multiply_up(self.scale, block.unit_steps)
@@ -314,7 +330,6 @@ class JointStage:
         return Added(self.noise, scale, scale * _STD[self.noise])
 
     def facts(self) -> dict[str, Any]:
-        """Return the facts of the stage, by name."""
         blocks = [
             {"name": b.name, "size": b.size, "noise_scale": np.asarray(self.noise_scale(b)).tolist()}
             for b in self.blocks
@@ -322,7 +337,6 @@ class JointStage:
         return {"name": self.name, "noise": self.noise, "size": self.size, "blocks": blocks}
 
     def describe(self, n_candidates: int | None = None) -> str:
-        """Return the lines of the stage in a printed plan."""
         lines = [
             f"{block.name}: {describe_noise(block.size, self.noise, self.noise_scale(block))}" for block in self.blocks
         ]
@@ -351,7 +365,7 @@ def name_noise(noise: str) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Smooth:
+class Smooth(BaseStage):
     """Integers with noise at a private scale.
 
     The scale is one of the public ``levels``. Neighboring datasets have equal or adjacent levels.
@@ -434,17 +448,11 @@ class Smooth:
         delta = twice_exp_up(-beyond) if self.size == 1 else norm_tail_up(beyond, self.size)
         return Approximate(up(share + Fraction(self.far)), delta, neighbors=self.neighbors)
 
-    @property
-    def events(self) -> tuple[Event, ...]:
-        """Events of the stage for the accountant."""
-        return (self.event,)
-
     def facts(self) -> dict[str, Any]:
         """Return the facts of the stage, by name. The scale is private and therefore not included."""
         return {"name": self.name, "noise": self.noise, "size": self.size, "levels": len(self.levels)}
 
     def describe(self, n_candidates: int | None = None) -> str:
-        """Return the line of the stage in a printed plan."""
         noise = {"student": "Student (3 degrees of freedom)"}.get(self.noise, name_noise(self.noise))
         return f"{self.name}: {count_numbers(self.size)}, {noise} noise of a private scale, by the smooth sensitivity"
 
@@ -458,7 +466,7 @@ HEAVY_SLACK = Fraction(1, 2**50)
 
 
 @dataclass(frozen=True, slots=True)
-class OneOf:
+class OneOf(BaseStage):
     """One of several stages, chosen by an earlier release. Their scales differ, but their costs are equal.
 
     Attributes
@@ -507,18 +515,11 @@ class OneOf:
         costs = [Fraction(stage.sensitivity_steps) / Fraction(stage.scale_steps) for stage in self.options]
         return Pure(up(max(costs)), neighbors=self.neighbors)
 
-    @property
-    def events(self) -> tuple[Event, ...]:
-        """Events of the stage for the accountant."""
-        return (self.event,)
-
     def facts(self) -> dict[str, Any]:
-        """Return the facts of the stage, by name."""
         scales = [float(np.max(stage.noise_scale)) for stage in self.options]
         return {"name": self.name, "noise": self.noise, "size": self.size, "noise_scale": scales}
 
     def describe(self, n_candidates: int | None = None) -> str:
-        """Return the line of the stage in a printed plan."""
         ends = [f"{np.max(self.options[i].noise_scale):.6g}" for i in (0, -1)]
         return (
             f"{self.name}: {count_numbers(self.size)}, Laplace noise of one of {len(self.options)} scales, "

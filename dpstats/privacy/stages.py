@@ -25,6 +25,7 @@ from dpstats.privacy.additive_stages import (
     LEAST_HEAVY,
     SMOOTH_LAWS,
     Added,
+    BaseStage,
     Block,
     JointStage,
     OneOf,
@@ -39,33 +40,14 @@ from dpstats.privacy.additive_stages import (
 from dpstats.privacy.events import Approximate, BoundedRange, Event, Gaussian, Pure
 from dpstats.privacy.guarantee import Neighbors, quotient_up, up
 
-__all__ = [
-    "HEAVY_SLACK",
-    "KINDS",
-    "LEAST_HEAVY",
-    "SMOOTH_LAWS",
-    "Added",
-    "AnyStage",
-    "Block",
-    "Choice",
-    "Coins",
-    "Comparisons",
-    "Discovery",
-    "JointStage",
-    "KeyCounts",
-    "OneOf",
-    "Responses",
-    "Selection",
-    "Shuffle",
-    "Smooth",
-    "Spacing",
-    "Stage",
-    "count_keys",
-]
+__all__ = ["HEAVY_SLACK", "KINDS", "LEAST_HEAVY", "SMOOTH_LAWS"]
+__all__ += ["Added", "AnyStage", "Block", "Choice", "Coins", "Comparisons", "Discovery", "JointStage", "KeyCounts"]
+__all__ += ["OneOf", "Responses", "Selection", "Shuffle", "Smooth", "Spacing", "Stage"]
+__all__ += ["count_keys"]
 
 
 @dataclass(frozen=True, slots=True)
-class Selection:
+class Selection(BaseStage):
     """The best candidates by noisy score.
 
     Attributes
@@ -127,7 +109,6 @@ class Selection:
 
     @property
     def events(self) -> tuple[Event, ...]:
-        """Events of the stage for the accountant."""
         return (self.event,) * self.size
 
     @property
@@ -136,18 +117,16 @@ class Selection:
         return self.spacing * self.scale_steps
 
     def facts(self) -> dict[str, Any]:
-        """Return the facts of the stage, by name."""
         return {"name": self.name, "noise": self.noise, "size": self.size, "noise_scale": self.noise_scale}
 
     def describe(self, n_candidates: int | None = None) -> str:
-        """Return the line of the stage in a printed plan."""
         among = self.candidates or n_candidates
         among_words = "" if among is None else f" of {among}"
         return f"{self.name}: {self.size}{among_words}, {name_noise(self.noise)} noise of scale {self.noise_scale:.6g}"
 
 
 @dataclass(frozen=True, slots=True)
-class Choice:
+class Choice(BaseStage):
     """Integers chosen by their utility, among more candidates than can be listed.
 
     The probability of a candidate is proportional to e^(utility/scale): the exponential mechanism.
@@ -201,13 +180,7 @@ class Choice:
         """Event for the accountant: the range of the changes of log-probabilities."""
         return BoundedRange(quotient_up(self.range_steps, self.scale_steps), neighbors=self.neighbors)
 
-    @property
-    def events(self) -> tuple[Event, ...]:
-        """Events of the stage for the accountant."""
-        return (self.event,)
-
     def facts(self) -> dict[str, Any]:
-        """Return the facts of the stage, by name."""
         return {
             "name": self.name,
             "noise": self.noise,
@@ -217,14 +190,13 @@ class Choice:
         }
 
     def describe(self, n_candidates: int | None = None) -> str:
-        """Return the line of the stage in a printed plan."""
         words = self.words.format(size=self.size, candidates=self.candidates, scale=self.scale_steps)
         words += " of each key that was found" * self.per_key
         return f"{self.name}: {words}"
 
 
 @dataclass(frozen=True, slots=True)
-class Comparisons:
+class Comparisons(BaseStage):
     """A stream of values compared with a noisy threshold, until as many as stated have been above.
 
     Attributes
@@ -304,12 +276,10 @@ class Comparisons:
         return comparisons + value.events * self.max_above
 
     def facts(self) -> dict[str, Any]:
-        """Return the facts of the stage, by name."""
         scales = (self.threshold_scale_steps * self.spacing, self.question_scale_steps * self.spacing)
         return {"name": self.name, "noise": self.noise, "max_above": self.max_above, "noise_scale": [*scales]}
 
     def describe(self, n_candidates: int | None = None) -> str:
-        """Return the line of the stage in a printed plan."""
         scales = (self.threshold_scale_steps * self.spacing, self.question_scale_steps * self.spacing)
         return (
             f"{self.name}: up to {self.max_above} above, Laplace noise of scale {scales[0]:.6g} on the threshold and "
@@ -328,7 +298,7 @@ def count_keys(neighbors: Neighbors) -> int:
 
 
 @dataclass(frozen=True, slots=True)
-class Discovery:
+class Discovery(BaseStage):
     """Counts, and other numbers, of keys that nobody declared. Proof: docs/proofs/discovery.md.
 
     Every key of the data has Gaussian noise on its numbers. The noise of its count is conditioned to be below a
@@ -450,7 +420,6 @@ class Discovery:
         return min(1.0, TAIL_ROUNDING * (shown + apart * conditioned) / (1 - apart))
 
     def facts(self) -> dict[str, Any]:
-        """Return the public facts of the stage, by name."""
         blocks = [
             {"name": b.name, "size": self.width(b), "noise_scale": np.asarray(self.touched.noise_scale(b)).tolist()}
             for b in self.blocks
@@ -458,13 +427,12 @@ class Discovery:
         return {"name": self.name, "noise": self.noise, "threshold": self.threshold, "blocks": blocks}
 
     def describe(self, n_candidates: int | None = None) -> str:
-        """Return the lines of the stage in a printed plan."""
-        lines = [
-            f"{b.name}: {describe_noise(self.width(b), self.noise, self.touched.noise_scale(b))}" for b in self.blocks
-        ]
-        return f"{self.name}, of each key whose noisy count reaches {self.threshold:.1f} rows:\n    " + "\n    ".join(
-            lines
-        )
+        lines = [f"{b.name}: {self._describe_block(b)}" for b in self.blocks]
+        head = f"{self.name}, of each key whose noisy count reaches {self.threshold:.1f} rows:"
+        return "\n    ".join([head, *lines])
+
+    def _describe_block(self, block: Block) -> str:
+        return describe_noise(self.width(block), self.noise, self.touched.noise_scale(block))
 
     def compute_power(self, sizes: Any) -> NDArray[np.float64]:
         """Return the probability of releasing a key, for keys of these sizes."""
@@ -548,20 +516,13 @@ class KeyCounts(Discovery):
         return (self.event,)
 
     def facts(self) -> dict[str, Any]:
-        """Return the public facts of the stage, by name."""
         above, below = (float(1 / (rate * self.row_steps)) for rate in self.rates)
         return Discovery.facts(self) | {"scale_above": above, "scale_below": below}
 
-    def describe(self, n_candidates: int | None = None) -> str:
-        """Return the lines of the stage in a printed plan."""
-        lines = [f"{self.counts.name}: a number, {self.count_noise.words}"]
-        lines += [
-            f"{b.name}: {describe_noise(self.width(b), self.noise, self.touched.noise_scale(b))}"
-            for b in self.blocks[1:]
-        ]
-        return f"{self.name}, of each key whose noisy count reaches {self.threshold:.1f} rows:\n    " + "\n    ".join(
-            lines
-        )
+    def _describe_block(self, block: Block) -> str:
+        if block is self.counts:
+            return f"a number, {self.count_noise.words}"
+        return Discovery._describe_block(self, block)
 
     @property
     def threshold_delta(self) -> float:
@@ -574,7 +535,7 @@ class KeyCounts(Discovery):
 
 
 @dataclass(frozen=True, slots=True)
-class Responses:
+class Responses(BaseStage):
     """Randomized response: every row keeps its answer with a public probability, otherwise another is drawn uniformly.
 
     Attributes
@@ -614,26 +575,19 @@ class Responses:
         return Pure(log_up(Fraction(kept, self.GRAIN - self.keep_grains)), neighbors=self.neighbors)
 
     @property
-    def events(self) -> tuple[Event, ...]:
-        """Events of the stage for the accountant."""
-        return (self.event,)
-
-    @property
     def keep_probability(self) -> float:
         """Probability of keeping an answer."""
         return self.keep_grains / self.GRAIN
 
     def facts(self) -> dict[str, Any]:
-        """Return the facts of the stage, by name."""
         return {"name": self.name, "noise": self.noise, "keep_probability": self.keep_probability}
 
     def describe(self, n_candidates: int | None = None) -> str:
-        """Return the line of the stage in a printed plan."""
         return f"{self.name}: one response a row, kept with probability {self.keep_probability:.6g}"
 
 
 @dataclass(frozen=True, slots=True)
-class Coins:
+class Coins(BaseStage):
     """Uniform random signs of an algorithm. They depend on no row and have no privacy cost.
 
     Attributes
@@ -667,16 +621,14 @@ class Coins:
         return ()
 
     def facts(self) -> dict[str, Any]:
-        """Return the facts of the stage, by name."""
         return {"name": self.name, "noise": self.noise, "size": math.prod(self.shape)}
 
     def describe(self, n_candidates: int | None = None) -> str:
-        """Return the line of the stage in a printed plan."""
         return f"{self.name}: {math.prod(self.shape)} {'coins' if self.released else 'private coins, not released'}"
 
 
 @dataclass(frozen=True, slots=True)
-class Shuffle:
+class Shuffle(BaseStage):
     """A secret uniform order of ``size`` items. It depends on no row and has no privacy cost.
 
     Attributes
@@ -707,11 +659,9 @@ class Shuffle:
         return ()
 
     def facts(self) -> dict[str, Any]:
-        """Return the facts of the stage, by name."""
         return {"name": self.name, "noise": self.noise, "size": self.size}
 
     def describe(self, n_candidates: int | None = None) -> str:
-        """Return the line of the stage in a printed plan."""
         return f"{self.name}: a uniform order of {self.size:,}, not released"
 
 

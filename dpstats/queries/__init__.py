@@ -8,19 +8,8 @@ from dpstats.queries.linear import HalfspaceQueries, LinearQueries, ParityQuerie
 from dpstats.queries.mwem import MarginalMWEM
 from dpstats.queries.workload import SyntheticDistribution
 
-__all__ = [
-    "Bins",
-    "Domain",
-    "HalfspaceQueries",
-    "LinearQueries",
-    "MarginalMWEM",
-    "MarginalQueries",
-    "ParityQueries",
-    "PrefixQueries",
-    "RangeQueries",
-    "SyntheticDistribution",
-    "WorkloadAnswers",
-]
+__all__ = ["Bins", "Domain", "HalfspaceQueries", "LinearQueries", "MarginalMWEM", "MarginalQueries", "ParityQueries"]
+__all__ += ["PrefixQueries", "RangeQueries", "SyntheticDistribution", "WorkloadAnswers"]
 
 
 def __dir__() -> list[str]:

@@ -4,20 +4,9 @@ from dpstats.ranks.distribution_tests import DistributionTestResult, GoodnessOfF
 from dpstats.ranks.functions import goodness_of_fit, kruskal_wallis, ks_test, mann_whitney, wilcoxon_signed_rank
 from dpstats.ranks.rank_tests import KruskalWallisTest, MannWhitneyTest, RankTestResult, SignedRankTest
 
-__all__ = [
-    "DistributionTestResult",
-    "GoodnessOfFitTest",
-    "KolmogorovSmirnovTest",
-    "KruskalWallisTest",
-    "MannWhitneyTest",
-    "RankTestResult",
-    "SignedRankTest",
-    "goodness_of_fit",
-    "kruskal_wallis",
-    "ks_test",
-    "mann_whitney",
-    "wilcoxon_signed_rank",
-]
+__all__ = ["DistributionTestResult", "GoodnessOfFitTest", "KolmogorovSmirnovTest", "KruskalWallisTest"]
+__all__ += ["MannWhitneyTest", "RankTestResult", "SignedRankTest"]
+__all__ += ["goodness_of_fit", "kruskal_wallis", "ks_test", "mann_whitney", "wilcoxon_signed_rank"]
 
 
 def __dir__() -> list[str]:

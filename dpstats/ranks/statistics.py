@@ -11,7 +11,7 @@ import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from functools import cache, lru_cache
+from functools import lru_cache
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
@@ -70,11 +70,12 @@ Numbers = NDArray[np.float64]
 PUBLIC_SEED = 19_450_619
 """Public seed of all simulations of the null hypothesis."""
 _EXACT_ROWS = 2000
-"""Above this size, ranks are drawn from their normal limit. The error of a probability is at most 1e-4 (0.08/n)."""
+"""Above this size, ranks are drawn from their normal limit: the error of a probability is at most 1e-4 (0.08/n). And
+distances are drawn from their Brownian limit, which is a fraction of a row larger."""
 _FEW = 100
 """Rows of the smaller of two groups, up to which the rank of each is drawn. Beyond, the rank sum has its normal limit:
 the error of a probability is at most 2e-4."""
-_BLOCK = 1 << 21
+_BLOCK = 1 << 21  # numbers that are drawn at once
 
 
 @lru_cache(maxsize=256)
@@ -248,7 +249,7 @@ class MiddleRankSum:
         largest = 0.0
         for least, most in _cut_sizes(first, max(first, min(math.floor(found + reach), half))):
             # Statistics vary most for the largest of these sizes. Standard deviations are smallest for the least.
-            sizes = _fold(self.per_row * least + _draw_noise(noise, size), self.rows, self.per_row)
+            sizes = _fold(self.per_row * least + _draw_noise(noise, size, 1), self.rows, self.per_row)
             null = self._simulate(most, noise, size) / self._estimate_std(sizes, noise)
             largest = max(largest, pvalue(null, statistic, alternative))
         return min(1.0, largest + _UNLIKELY)
@@ -284,9 +285,9 @@ def _cut_sizes(first: int, last: int) -> Iterator[tuple[int, int]]:
 
 
 @lru_cache(maxsize=16)
-def _draw_noise(noise: CountNoise, size: int) -> Numbers:
-    """Draw the noise of a size, independently of the draws of `null_statistics`."""
-    return noise.draw(np.random.default_rng([PUBLIC_SEED, 1]), (size,))
+def _draw_noise(noise: CountNoise, size: int, *stream: int) -> Numbers:
+    """Return draws of the noise of a released number, independent of all draws of other streams."""
+    return noise.draw(np.random.default_rng([PUBLIC_SEED, *stream]), (size,))
 
 
 def _largest_sum(larger: NDArray[np.float64], smaller: NDArray[np.float64], subset: int) -> Fraction:
@@ -395,12 +396,8 @@ def superiority(
 Integers = NDArray[np.int64]
 
 STATISTICS = {"ks": "Kolmogorov-Smirnov", "kuiper": "Kuiper", "cvm": "Cramér-von Mises"}
-_EXACT_SIZES = 2000
-"""Above this size the null distribution is its Brownian limit, which is a fraction of a row larger."""
 _FEW_ROWS = 16
 """Up to this size the null distribution is of every possible number of rows with a declared label."""
-_DRAWN_AT_ONCE = 1 << 21
-"""Numbers that are drawn at once."""
 
 # Two samples: labels in the order of the values
 
@@ -529,11 +526,11 @@ def _two_sample_null(kind: str, n: int, first: int, size: int, declared: int | N
     There are ``declared`` rows, or n.
     """
     steps, n = n, declared or n
-    if n > _EXACT_SIZES:
+    if n > _EXACT_ROWS:
         return _two_sample_limit(kind, n, first, size)
     rng, drawn = np.random.default_rng(PUBLIC_SEED), []
     labels = (np.arange(n) < first).view(np.int8)
-    for count in cut(size, max(1, _DRAWN_AT_ONCE // n)):
+    for count in cut(size, max(1, _BLOCK // n)):
         path = np.cumsum(rng.permuted(np.tile(labels, (count, 1)), axis=1), axis=1, dtype=np.float64)
         path *= n
         path -= first * np.arange(1, n + 1)
@@ -549,10 +546,10 @@ def _two_sample_limit(kind: str, n: int, first: int, size: int) -> Numbers:
 @lru_cache(maxsize=16)
 def _one_sample_null(kind: str, n: int, size: int) -> Numbers:
     """Return statistics of n uniform rows, in rows."""
-    if n > _EXACT_SIZES:
+    if n > _EXACT_ROWS:
         return math.sqrt(n) * _bridges(kind, size)
     rng, drawn, places = np.random.default_rng(PUBLIC_SEED), [], np.arange(1, n + 1)
-    for count in cut(size, max(1, _DRAWN_AT_ONCE // n)):
+    for count in cut(size, max(1, _BLOCK // n)):
         away = places - n * np.sort(rng.random((count, n)), axis=1)
         square = np.square(away - 0.5).sum(1) / n + 1 / 12
         drawn.append(_statistic(kind, away.max(1), away.min(1) - 1, square))
@@ -577,12 +574,6 @@ def _bridges(kind: str, size: int) -> Numbers:
         law = (weights * np.exp(-2 * parts) * kve(0.25, parts)).sum(axis=0) / (math.pi * values)
     places = (np.random.default_rng(PUBLIC_SEED).permutation(size) + 0.5) / size
     return np.interp(places, np.maximum.accumulate(np.clip(law, 0, 1)), values)
-
-
-@lru_cache(maxsize=16)
-def _draw_released_noise(noise: CountNoise, size: int, number: int) -> Numbers:
-    """Return draws of the noise of a released number, independent of all other draws."""
-    return noise.draw(np.random.default_rng([PUBLIC_SEED, 2, number]), (size,))
 
 
 # The release of two samples, with the size of a group if that helps
@@ -650,12 +641,12 @@ class TwoSamples:
         size : int
             Number of draws.
         """
-        drawn, half = _draw_released_noise(noise, size, 0), self.rows // 2
+        drawn, half = _draw_noise(noise, size, 2, 0), self.rows // 2
         if self.sizes is not None:
             return [_two_sample_null(self.kind, self.rows, min(self.sizes), size) + drawn]
         if not self.per_row:
             limit = _two_sample_limit(self.kind, self.rows, half, size) + drawn
-            if self.rows > _EXACT_SIZES:
+            if self.rows > _EXACT_ROWS:
                 return [limit]
             # Statistics of two equal groups have few values, between which others of nearly equal groups lie.
             near = [(half, self.rows), (max(half - 1, 1), self.rows)]
@@ -678,13 +669,12 @@ class TwoSamples:
         return np.sqrt(_CUTOFF**2 * smaller * (self.rows - smaller) * self.rows + 5 * noise.variance + 1)
 
 
-@cache
 @lru_cache(maxsize=256)
 def _scaled_null(statistic: TwoSamples, first: int, most: int, noise: CountNoise, size: int) -> Numbers:
     """Return draws of the statistic over the cutoff at the released size, for sizes from ``first`` to ``most``."""
     # Statistics vary most for the largest of these sizes. Cutoffs are smallest for the least.
-    plain = _two_sample_limit(statistic.kind, statistic.rows, most, size) + _draw_released_noise(noise, size, 0)
-    released = statistic.per_row * first + _draw_released_noise(noise, size, 1)
+    plain = _two_sample_limit(statistic.kind, statistic.rows, most, size) + _draw_noise(noise, size, 2, 0)
+    released = statistic.per_row * first + _draw_noise(noise, size, 2, 1)
     return np.asarray(plain / statistic._cutoff(_fold(released, statistic.rows, statistic.per_row), noise))
 
 
@@ -716,7 +706,7 @@ class OneSample:
 
     def nulls(self, released: Numbers, noise: CountNoise, size: int) -> list[Numbers]:
         """Return draws of the released statistic under the null hypothesis, in steps."""
-        return [GRAIN * _one_sample_null(self.kind, self.rows, size) + _draw_released_noise(noise, size, 0)]
+        return [GRAIN * _one_sample_null(self.kind, self.rows, size) + _draw_noise(noise, size, 2, 0)]
 
 
 def two_samples(kind: str, n: int, epsilon: float, sizes: tuple[int, ...] | None) -> TwoSamples:

@@ -34,8 +34,9 @@ from dpstats.inference.results import (
     with_missing,
 )
 from dpstats.lattice import check_finite
+from dpstats.regression.coefficient_errors import NORMAL, ErrorLaw, MappedErrors, ScaledErrors
 from dpstats.regression.engine import EFFECTS, ROLES, join_columns, list_columns, read, read_moments, release
-from dpstats.regression.hypotheses import NORMAL, ErrorLaw, Hypotheses, MappedErrors, ScaledErrors, unquote
+from dpstats.regression.hypotheses import Hypotheses, unquote
 from dpstats.regression.linear_path import STAGE, MomentsPlan
 from dpstats.regression.passes import Floats
 from dpstats.regression.plan import DesignPlan

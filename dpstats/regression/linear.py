@@ -28,6 +28,7 @@ from dpstats.means.ratio import DifferenceErrors
 from dpstats.mechanisms.unknown_bounds import plan_with_bounds, wants_bounds
 from dpstats.privacy.gaussian import gaussian_sigma
 from dpstats.regression.base import INTERCEPT
+from dpstats.regression.coefficient_errors import ErrorLaw, Robust, Student
 from dpstats.regression.engine import (
     add_columns,
     check_offset,
@@ -37,7 +38,6 @@ from dpstats.regression.engine import (
     score_variation,
     walked,
 )
-from dpstats.regression.hypotheses import ErrorLaw, Robust, Student
 from dpstats.regression.levels import LevelsEstimate, find_coefficients
 from dpstats.regression.levels_plan import (
     MOST_CELLS,

@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 
 from dpstats.regression.blocks import Design, Question
-from dpstats.regression.hypotheses import LogLevel
+from dpstats.regression.coefficient_errors import LogLevel
 from dpstats.regression.log_linear_plan import (
     CALIBRATION,
     EXCESS,

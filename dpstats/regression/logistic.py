@@ -24,8 +24,8 @@ from dpstats.inference.results import ConfidenceInterval, list_some
 from dpstats.mechanisms.unknown_bounds import plan_with_bounds, wants_bounds
 from dpstats.regression.base import Link, Regression, exponentiate
 from dpstats.regression.blocks import Design
+from dpstats.regression.coefficient_errors import LevelErrors, find_one_sided
 from dpstats.regression.engine import CORRECT, accuracy_plan, add_columns, check_offset, release_accuracy, report_steps
-from dpstats.regression.hypotheses import LevelErrors, find_one_sided
 from dpstats.regression.passes import Floats
 from dpstats.regression.path import Estimate, find_identified
 from dpstats.regression.plan import RATE, RegressionPlan, regression_plan

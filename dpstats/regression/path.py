@@ -26,7 +26,7 @@ from numpy.typing import NDArray
 
 from dpstats.lattice.products import above_diagonal
 from dpstats.regression.blocks import X_BITS, Design, Question
-from dpstats.regression.hypotheses import Levels
+from dpstats.regression.coefficient_errors import Levels
 from dpstats.regression.passes import Floats
 from dpstats.regression.plan import (
     CENTER,

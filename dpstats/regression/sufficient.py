@@ -18,8 +18,8 @@ from dpstats.errors import refuse
 from dpstats.inference.results import ConfidenceInterval, significant
 from dpstats.regression.base import Regression, SomePlan
 from dpstats.regression.blocks import Design
+from dpstats.regression.coefficient_errors import ErrorLaw, NormalAndLaplace, Student
 from dpstats.regression.engine import report_moments, score_variation
-from dpstats.regression.hypotheses import ErrorLaw, NormalAndLaplace, Student
 from dpstats.regression.linear_path import MomentsPlan, moments_plan
 from dpstats.regression.passes import Floats
 from dpstats.release.additive import smaller_noise

@@ -18,7 +18,7 @@ from scipy.special import expit, logit
 
 from dpstats.data.values import as_int64
 from dpstats.regression.blocks import Question
-from dpstats.regression.hypotheses import Level, Levels, LogitLevel
+from dpstats.regression.coefficient_errors import Level, Levels, LogitLevel
 from dpstats.regression.passes import Floats
 from dpstats.regression.path import Curvature, Estimate, Inverse, Path, Seen, positive
 from dpstats.regression.plan import CENTER, RATE, STEPS, RegressionPlan, step_name, step_number

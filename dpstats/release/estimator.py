@@ -47,10 +47,10 @@ from dpstats.release.additive import (
     smaller_noise,
     usable_rows,
 )
-from dpstats.release.noise import noise_source
+from dpstats.release.mechanism import order_rows, session_of
+from dpstats.release.noise import Noise, noise_source
 from dpstats.release.receipts import Receipt, make_receipt, write_methods
 from dpstats.release.session import Released, Session
-from dpstats.release.witness import order_rows, session_of
 
 Estimator = TypeVar("Estimator")
 
@@ -329,24 +329,9 @@ class PrivateEstimator(Reported, BaseEstimator, Generic[Plan]):
             if budget is not None:
                 budget.check(plan.for_data(unit, noise.simulated))
         plan, reader, label = plan.for_data(unit, noise.simulated), self, type(self).__name__
-        counted, asked = plan.counted, plan.delta_asked
+        counted = plan.counted
         if counted is not None:
-            if budget is not None:
-                budget.check_adaptive("a count of the rows that are used, which gives the size of a sample")
-            with quiet():
-                self._check_before_count(rows)
-            session_of(plan, noise, budget, label).check()  # the whole plan, before its count is charged
-            session = session_of(counted.plan, noise, budget, f"{label}: {ROWS}")
-            with quiet():
-                complete = release_count(rows, session)
-                size = _usable(self, counted, complete)
-                reader = _on_sample(planner, planner.epsilon - counted.plan.target.epsilon)
-                # The charged noise does not depend on the sample's size.
-                reader.__dict__.update(delta=counted.target.delta, _noise_is_chosen=True)
-                plan = _plan_sample(reader, size, plan.n_samples, schema.width(d))
-                plan = replace(plan, delta_asked=asked)
-                orders = order_rows(noise, [n, plan.n_samples])
-                rows = sample_complete(rows.whole(), orders, planner._fill(d))
+            complete, reader, plan, rows = _count_and_sample(self, planner, plan, rows, noise, budget)
             plan = plan.for_data(unit, noise.simulated)
         plan = reader._prepare(plan)
         if plan.located is not None:
@@ -668,6 +653,34 @@ def _on_sample(estimator: PrivateEstimator[Any], epsilon: float) -> Any:
     made = copy.copy(estimator)
     made.__dict__.update(epsilon=epsilon, missing="error", unknown="error")
     return made
+
+
+def _count_and_sample(
+    estimator: PrivateEstimator[Any],
+    planner: PrivateEstimator[Any],
+    plan: Any,
+    rows: Rows,
+    noise: Noise,
+    budget: PrivacyBudget | None,
+) -> tuple[float, Any, Any, Rows]:
+    """Release the count of complete rows, and return it, with the reader, the plan and the rows of a random sample."""
+    counted, label = plan.counted, type(estimator).__name__
+    if budget is not None:
+        budget.check_adaptive("a count of the rows that are used, which gives the size of a sample")
+    with quiet():
+        estimator._check_before_count(rows)
+    session_of(plan, noise, budget, label).check()  # the whole plan, before its count is charged
+    session = session_of(counted.plan, noise, budget, f"{label}: {ROWS}")
+    with quiet():
+        complete = release_count(rows, session)
+        size = _usable(estimator, counted, complete)
+        reader = _on_sample(planner, planner.epsilon - counted.plan.target.epsilon)
+        # The charged noise does not depend on the sample's size.
+        reader.__dict__.update(delta=counted.target.delta, _noise_is_chosen=True)
+        found = _plan_sample(reader, size, plan.n_samples, counted.plan.n_features)
+        orders = order_rows(noise, [counted.plan.n_samples, found.n_samples])
+        sample = sample_complete(rows.whole(), orders, planner._fill(rows.shape[1]))
+    return complete, reader, replace(found, delta_asked=plan.delta_asked), sample
 
 
 def _usable(estimator: PrivateEstimator[Any], counted: Counted, rows: float) -> int:

@@ -14,19 +14,10 @@ from dpstats.sensitivity.smooth import (
     trimmed_mean_smooth_sensitivity,
 )
 
-__all__ = [
-    "ElasticSensitivity",
-    "SmoothNoise",
-    "global_sensitivity",
-    "local_sensitivity",
-    "maximum_smooth_sensitivity",
-    "median_smooth_sensitivity",
-    "minimum_smooth_sensitivity",
-    "quantile_smooth_sensitivity",
-    "smooth_noise",
-    "smooth_sensitivity",
-    "trimmed_mean_smooth_sensitivity",
-]
+__all__ = ["ElasticSensitivity", "SmoothNoise"]
+__all__ += ["global_sensitivity", "local_sensitivity", "maximum_smooth_sensitivity", "median_smooth_sensitivity"]
+__all__ += ["minimum_smooth_sensitivity", "quantile_smooth_sensitivity", "smooth_noise", "smooth_sensitivity"]
+__all__ += ["trimmed_mean_smooth_sensitivity"]
 
 
 def __dir__() -> list[str]:

@@ -18,41 +18,11 @@ from dpstats.simulation.study import Adapter, Study
 from dpstats.simulation.study_report import plot_crossing, plot_power, plot_risk, study_report
 from dpstats.simulation.table import StudyResults
 
-__all__ = [
-    "Adapter",
-    "Check",
-    "Contaminated",
-    "CrossingPoint",
-    "FormulaComparison",
-    "FormulaFit",
-    "FreeExponent",
-    "Gaussian",
-    "PowerCurve",
-    "ProductBernoulli",
-    "Rademacher",
-    "RateFit",
-    "RateTable",
-    "SparseMeans",
-    "StudentT",
-    "Study",
-    "StudyFileError",
-    "StudyResults",
-    "SubGaussian",
-    "compare",
-    "compare_formulas",
-    "crossing_point",
-    "fit_formula",
-    "fit_rate",
-    "fit_rates",
-    "plot_crossing",
-    "plot_power",
-    "plot_risk",
-    "power",
-    "power_curve",
-    "required_samples",
-    "sample_complexity",
-    "study_report",
-]
+__all__ = ["Adapter", "Check", "Contaminated", "CrossingPoint", "FormulaComparison", "FormulaFit", "FreeExponent"]
+__all__ += ["Gaussian", "PowerCurve", "ProductBernoulli", "Rademacher", "RateFit", "RateTable", "SparseMeans"]
+__all__ += ["StudentT", "Study", "StudyFileError", "StudyResults", "SubGaussian"]
+__all__ += ["compare", "compare_formulas", "crossing_point", "fit_formula", "fit_rate", "fit_rates", "plot_crossing"]
+__all__ += ["plot_power", "plot_risk", "power", "power_curve", "required_samples", "sample_complexity", "study_report"]
 
 
 def __dir__() -> list[str]:

@@ -579,10 +579,7 @@ def _mean() -> tuple[Any, Any]:
 
 
 def _mean_terms() -> dict[str, Callable[[Any], float]]:
-    def privacy(cell: Any) -> float:
-        return min(_mean_noise(cell).values())
-
-    return {"sampling": lambda cell: cell["d"] / cell["n"], "privacy": privacy}
+    return {"sampling": lambda cell: cell["d"] / cell["n"], "privacy": lambda cell: min(_mean_noise(cell).values())}
 
 
 def _mean_noise(cell: Any) -> dict[str, float]:
@@ -616,10 +613,6 @@ def _varies(results: StudyResults, parameter: str) -> bool:
     return len(usable) > 2 and len({cell.parameters[parameter] for cell in usable}) > 1
 
 
-def _mean_picture(results: StudyResults) -> Figure:
-    return plot_risk(results, "n", terms=_mean_terms())
-
-
 def _sparse() -> tuple[Any, Any]:
     from dpstats.means import SparseMean
 
@@ -642,22 +635,10 @@ def _sparse_risk(cell: Any) -> float:
     return float(sparse.plan(cell["n"], cell["d"]).expected_error())
 
 
-def _sparse_picture(results: StudyResults) -> Figure:
-    return plot_risk(results, "n", loss="squared_error", terms={"plan": _sparse_risk})
-
-
 def _coverage() -> tuple[Any, Any]:
     from dpstats.means import ClippedMean
 
     return Gaussian(mean=0.5), ClippedMean(clip=6.0, std=1.0)
-
-
-def _coverage_findings(results: StudyResults) -> list[Any]:
-    return [compare(results, 0.95, loss=loss) for loss in results.losses]
-
-
-def _coverage_picture(results: StudyResults) -> Figure:
-    return plot_risk(results, "n", loss="coverage", logarithmic=False)
 
 
 def _power() -> tuple[Any, Any]:
@@ -671,10 +652,6 @@ def _power_findings(results: StudyResults) -> list[Any]:
     return [compare(null, 0.05, relation="at_most")] if null.cells else []
 
 
-def _power_picture(results: StudyResults) -> Figure:
-    return plot_power(results, "n", level=0.05, target=2 / 3)
-
-
 CATALOGUE: Mapping[str, Entry] = {
     "mean-rate": Entry(
         "Risk of the clipped mean of bounded rows (theorem 9.2.1)",
@@ -683,7 +660,7 @@ CATALOGUE: Mapping[str, Entry] = {
         400,
         ("released_squared_error",),
         _mean_findings,
-        _mean_picture,
+        lambda results: plot_risk(results, "n", terms=_mean_terms()),
     ),
     "sparse-rate": Entry(
         "Risk of the sparse mean, strong signals (theorem 9.2.3)",
@@ -692,7 +669,7 @@ CATALOGUE: Mapping[str, Entry] = {
         100,
         ("squared_error", "support_recovery"),
         _sparse_findings,
-        _sparse_picture,
+        lambda results: plot_risk(results, "n", loss="squared_error", terms={"plan": _sparse_risk}),
     ),
     "coverage": Entry(
         "Coverage of the clipped mean's 95% intervals",
@@ -700,8 +677,8 @@ CATALOGUE: Mapping[str, Entry] = {
         {"n": [200, 5000], "d": [5], "delta": [0.0, _DELTA], "epsilon": [1.0]},
         1000,
         ("coverage", "simultaneous_coverage"),
-        _coverage_findings,
-        _coverage_picture,
+        lambda results: [compare(results, 0.95, loss=loss) for loss in results.losses],
+        lambda results: plot_risk(results, "n", loss="coverage", logarithmic=False),
     ),
     "power": Entry(
         "Level and power of the spatial-sign test",
@@ -710,6 +687,6 @@ CATALOGUE: Mapping[str, Entry] = {
         400,
         ("rejection",),
         _power_findings,
-        _power_picture,
+        lambda results: plot_power(results, "n", level=0.05, target=2 / 3),
     ),
 }

@@ -6,7 +6,6 @@ Proof of the intervals of selected cells: docs/intervals/sql.md, "Selected cells
 from __future__ import annotations
 
 import math
-import operator
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from itertools import pairwise
@@ -41,12 +40,13 @@ from dpstats.sql.query import (
     bound,
 )
 from dpstats.sql.scope import (
+    COMPARE,
+    SIGNS,
     Known,
     Scope,
     allow_only,
     argument,
     column_of,
-    is_literal,
     kind_of,
     list_ends,
     list_spans,
@@ -58,21 +58,12 @@ from dpstats.sql.scope import (
     read_number,
     read_part,
     refuse_clause,
+    sides_of,
 )
 
 # HAVING, ORDER BY and LIMIT, which are post-processing
 
 Numbers = NDArray[np.float64]
-_COMPARE: dict[str, Callable[[Any, Any], Any]] = {
-    ">": operator.gt,
-    ">=": operator.ge,
-    "<": operator.lt,
-    "<=": operator.le,
-    "=": operator.eq,
-    "<>": operator.ne,
-}
-_OPERATORS = {"GT": ">", "GTE": ">=", "LT": "<", "LTE": "<=", "EQ": "=", "NEQ": "<>"}
-_TURNED = {">": "<", ">=": "<=", "<": ">", "<=": ">=", "=": "=", "<>": "<>"}
 
 
 class Output(NamedTuple):
@@ -166,12 +157,8 @@ def _comparisons(node: Any, find: Callable[[Any, str], tuple[bool, int]]) -> Ite
     if kind == "Between":
         allow_only(node, "this", "low", "high")
         parts = [(">=", node.this, node.args["low"]), ("<=", node.this, node.args["high"])]
-    elif kind in _OPERATORS:
-        allow_only(node, "this", "expression")
-        sign = _OPERATORS[kind]
-        turned = is_literal(node.this)
-        one, other = (node.expression, node.this) if turned else (node.this, node.expression)
-        parts = [(_TURNED[sign] if turned else sign, one, other)]
+    elif kind in SIGNS:
+        parts = [sides_of(node)]
     else:
         refuse_clause(f"{kind.upper()} in HAVING", "it takes comparisons of aggregates with numbers, joined by AND")
     for sign, one, other in parts:
@@ -214,7 +201,7 @@ def arrange(query: Query, cells: Sequence[tuple[Any, ...]], values: Numbers) -> 
     ]
     kept = np.ones(len(cells), dtype=bool)
     for condition in arrangement.having:
-        kept &= _COMPARE[condition.sign](values[:, condition.place], condition.value)
+        kept &= COMPARE[condition.sign](values[:, condition.place], condition.value)
     places = np.flatnonzero(kept).tolist()
     for order in reversed(arrangement.order):
 

@@ -269,6 +269,12 @@ _LEAST_MISSED = 1e-15
 """Smallest error probability. Below it, the confidence level rounds to 1, and the interval is infinite."""
 
 
+def smooth_noise(stage: Smooth) -> str:
+    """Return a description of noise with a private scale."""
+    law = "Laplace" if stage.noise == "laplace" else "Student's law, 3 degrees of freedom"
+    return f"{law}, of a private scale (smooth sensitivity)"
+
+
 @dataclass(frozen=True)
 class Off:
     """Errors of the numbers of an answer, in steps.
@@ -300,8 +306,7 @@ class Off:
             return "none, as all tables are public"
         if self.stage is None:
             return "Laplace of scale " + " and ".join(f"{scale * measure.spacing:.4g}" for scale in self.scales)
-        law = "Laplace" if self.stage.noise == "laplace" else "Student's law, 3 degrees of freedom"
-        return f"{law}, of a private scale (smooth sensitivity)"
+        return smooth_noise(self.stage)
 
     def half(self, missed: float) -> float:
         """Return a width that the error of a number exceeds with at most this probability."""

@@ -660,7 +660,7 @@ def add_folders(table: str, columns: Sequence[str], folders: Mapping[str, str]) 
 
 
 _SIGNED = ["TINYINT", "SMALLINT", "INTEGER", "BIGINT", "HUGEINT"]
-_WHOLE = [*_SIGNED, "UTINYINT", "USMALLINT", "UINTEGER", "UBIGINT"]
+WHOLE = [*_SIGNED, "UTINYINT", "USMALLINT", "UINTEGER", "UBIGINT"]
 
 
 def _common_type(name: str, kinds: Sequence[str]) -> str:
@@ -670,9 +670,9 @@ def _common_type(name: str, kinds: Sequence[str]) -> str:
         return next(iter(known))
     if known.keys() <= set(_SIGNED):
         return max(known, key=_SIGNED.index)
-    if known.keys() <= set(_WHOLE):
+    if known.keys() <= set(WHOLE):
         return "HUGEINT"
-    if known.keys() <= {*_WHOLE, "FLOAT", "DOUBLE"}:
+    if known.keys() <= {*WHOLE, "FLOAT", "DOUBLE"}:
         return "DOUBLE"
     raise refuse_data(
         "X",

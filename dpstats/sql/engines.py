@@ -31,6 +31,7 @@ from dpstats.errors import InvalidData, InvalidParameter, is_public, refuse, ref
 from dpstats.sql.catalogue import (
     DUCKDB,
     POSTGRES,
+    WHOLE,
     Ask,
     BaseTable,
     ColumnType,
@@ -136,11 +137,7 @@ class DuckDBEngine:
             )
         # One with results that are not fetched cannot be asked, nor needs to be if all tables are where ours begins.
         if place is None and self.cursor.execute(_TABLES_ELSEWHERE).fetchall():
-            raise refuse(
-                "connection",
-                allowed="free, to say which schema it is in",
-                remedy="Fetch its results, or end its transaction.",
-            )
+            raise _busy()
 
     # Snapshots
 
@@ -437,7 +434,6 @@ def _entry_sql(name: str, kind: str) -> tuple[str, str]:
 
 _TEXT_AS_NUMBERS = _entry_sql("{0}", "BIGINT")[0], _entry_sql("{0}", "DOUBLE")[0]
 """SQL of an entry of text as a number, for declared values that are numbers."""
-_WHOLE_NUMBERS = ["TINYINT", "SMALLINT", "INTEGER", "BIGINT", "HUGEINT", "UTINYINT", "USMALLINT", "UINTEGER", "UBIGINT"]
 _DUCKDB_KINDS = {
     "FLOAT": "real",
     "DOUBLE": "real",
@@ -446,7 +442,7 @@ _DUCKDB_KINDS = {
     "DATE": "date",
     "TIMESTAMP": "time",
     "UUID": "text",
-} | dict.fromkeys(_WHOLE_NUMBERS, "whole")
+} | dict.fromkeys(WHOLE, "whole")
 
 
 def duckdb_type(name: str, nullable: bool = True) -> ColumnType:
@@ -728,12 +724,14 @@ def _current_schema(connection: Any) -> str:
         if status == TransactionStatus.IDLE and not connection.autocommit:
             connection.rollback()
     if found is None:
-        raise refuse(
-            "connection",
-            allowed="free, to say which schema it is in",
-            remedy="Fetch its results, or end its transaction.",
-        )
+        raise _busy()
     return str(next(iter(found.values() if isinstance(found, dict) else found)) or "")
+
+
+def _busy() -> InvalidParameter:
+    """Return the error of a connection that cannot be asked which schema it is in."""
+    remedy = "Fetch its results, or end its transaction."
+    return refuse("connection", allowed="free, to say which schema it is in", remedy=remedy)
 
 
 def _distinct(names: Iterable[str]) -> list[str]:

@@ -1,6 +1,4 @@
-"""Declarations: public tables, keys, units and facts on columns. A wrong one is refused by its name.
-
-Private SQL: counts, sums, means and spreads of queries with joins, each one release.
+"""Private SQL: counts, sums, means and spreads of queries with joins, each one release, and what is declared for it.
 
 Proofs: docs/proofs/elastic-sensitivity.md, docs/proofs/truncated-sums.md, docs/proofs/several-aggregates.md.
 """
@@ -32,7 +30,7 @@ from dpstats.means.private_bounds import Bounds, PrivateBounds
 from dpstats.mechanisms.unknown_bounds import NO_WINDOW, check_limits, read_bounds, read_column, release_bounds
 from dpstats.privacy.budget import PrivacyBudget
 from dpstats.privacy.guarantee import Neighbors, PrivacyGuarantee, parse_neighbors
-from dpstats.release.witness import Releasing
+from dpstats.release.mechanism import Releasing
 from dpstats.sensitivity.elastic import Column, tables
 from dpstats.sql.aggregates import arrange
 from dpstats.sql.answers import PrivateAnswer, PrivateTable, SQLPlan

@@ -336,7 +336,19 @@ def instances_of(relation: Relation) -> set[str]:
 
 # Conditions of WHERE and ON
 
-_COMPARE: dict[str, Callable[[float, float], bool]] = {"=": eq, "<>": ne, "<": lt, "<=": le, ">": gt, ">=": ge}
+COMPARE: dict[str, Callable[[Any, Any], Any]] = {"=": eq, "<>": ne, "<": lt, "<=": le, ">": gt, ">=": ge}
+_TURNED = {"<": ">", ">": "<", "<=": ">=", ">=": "<="}
+SIGNS = {"EQ": "=", "NEQ": "<>", "LT": "<", "LTE": "<=", "GT": ">", "GTE": ">="}
+"""Comparisons by the names of their nodes."""
+
+
+def sides_of(node: Any) -> tuple[str, Any, Any]:
+    """Return the sign and the sides of a comparison, with a literal, if there is one, at the right."""
+    allow_only(node, "this", "expression")
+    sign = SIGNS[kind_of(node)]
+    if is_literal(node.this):
+        return _TURNED.get(sign, sign), node.expression, node.this
+    return sign, node.this, node.expression
 
 
 def condition_of(node: Any, scope: Scope) -> Condition:
@@ -385,31 +397,26 @@ def condition_of(node: Any, scope: Scope) -> Condition:
             raise refuse(f"LIKE: {known.column.name}", got=known.type.shown, allowed="VARCHAR")
         like = Like(known.column, _literal(node.expression, known))
         return Not(like) if node.args.get("negate") else like
-    operators = {"EQ": "=", "NEQ": "<>", "LT": "<", "LTE": "<=", "GT": ">", "GTE": ">="}
-    if kind in operators:
-        allow_only(node, "this", "expression")
-        return _comparison(operators[kind], node.this, node.expression, scope)
+    if kind in SIGNS:
+        return _comparison(*sides_of(node), scope)
     refuse_clause(
         f"{kind.upper()} in a condition", "it is not among AND, OR, NOT, comparisons, BETWEEN, IN, IS NULL and LIKE"
     )
 
 
-def _comparison(operator: str, left: Any, right: Any, scope: Scope) -> Condition:
+def _comparison(sign: str, left: Any, right: Any, scope: Scope) -> Condition:
     numbers = [number for node in (left, right) if (number := read_number(node)) is not None]
     if len(numbers) == 2:
         # WHERE 1 = 1 is what programs write in front of further conditions.
-        return Constant(_COMPARE[operator](*numbers))
-    if is_literal(left):
-        turned = {"<": ">", ">": "<", "<=": ">=", ">=": "<="}
-        left, right, operator = right, left, turned.get(operator, operator)
+        return Constant(COMPARE[sign](*numbers))
     known = column_of(left, scope)
     if is_literal(right):
-        return Compare(operator, known.column, _literal(right, known))
+        return Compare(sign, known.column, _literal(right, known))
     other = column_of(right, scope)
-    same_type(operator, known, other)
-    if operator == "=":
+    same_type(sign, known, other)
+    if sign == "=":
         no_reals(known)
-    return Compare(operator, known.column, other.column)
+    return Compare(sign, known.column, other.column)
 
 
 def _literal(node: Any, known: Known) -> Literal:

@@ -42,6 +42,7 @@ from dpstats.sql.answers import (
     SQLPlan,
     exclude_unitless,
     read_numbers,
+    smooth_noise,
 )
 from dpstats.sql.query import Aggregate, Measure, Query, Several
 
@@ -479,8 +480,7 @@ class PrivateAnswers(CellAnswers):
     @property
     def _noise_in_words(self) -> str:
         if self.off.stage is not None:
-            law = "Laplace" if self.off.stage.noise == "laplace" else "Student's law, 3 degrees of freedom"
-            return f"{law}, of a private scale (smooth sensitivity)"
+            return smooth_noise(self.off.stage)
         law, scale = ("Gaussian", "standard deviation") if self.off.law == "gaussian" else ("Laplace", "scale")
         several, noise = self.several, self.off.scales[0]
         if self.found is not None:

@@ -30,31 +30,11 @@ from dpstats.textbook.net_mechanism import NetMechanism, SmallDB
 from dpstats.textbook.online_multiplicative_weights import OnlineMultiplicativeWeights
 from dpstats.textbook.staged_inner_products import StagedInnerProductTest
 
-__all__ = [
-    "AccuracyBound",
-    "FunctionalMechanismRegression",
-    "IterativeConstruction",
-    "NetMechanism",
-    "OnlineMultiplicativeWeights",
-    "Rate",
-    "SmallDB",
-    "StagedInnerProductTest",
-    "build_net",
-    "construction_bound",
-    "identity_lower_bound",
-    "identity_upper_bound",
-    "mean_lower_bound",
-    "median_bound",
-    "median_updates",
-    "multiplicative_weights_updates",
-    "net_bound",
-    "online_bound",
-    "perceptron_bound",
-    "perceptron_updates",
-    "small_db_bound",
-    "sparse_mean_lower_bound",
-    "vc_bound",
-]
+__all__ = ["AccuracyBound", "FunctionalMechanismRegression", "IterativeConstruction", "NetMechanism"]
+__all__ += ["OnlineMultiplicativeWeights", "Rate", "SmallDB", "StagedInnerProductTest"]
+__all__ += ["build_net", "construction_bound", "identity_lower_bound", "identity_upper_bound", "mean_lower_bound"]
+__all__ += ["median_bound", "median_updates", "multiplicative_weights_updates", "net_bound", "online_bound"]
+__all__ += ["perceptron_bound", "perceptron_updates", "small_db_bound", "sparse_mean_lower_bound", "vc_bound"]
 
 
 def __dir__() -> list[str]:

@@ -35,7 +35,7 @@ from dpstats.queries.mwem import LESS
 from dpstats.release.estimator import parameters
 from dpstats.release.noise import check_scale
 from dpstats.release.session import Released, Session
-from dpstats.release.streams import Stream
+from dpstats.release.streams import Stream, check_process
 from dpstats.textbook.error_bounds import VACUOUS, VACUOUS_NOTE, multiplicative_weights_updates, online_bound
 from dpstats.textbook.histogram_release import HistogramRelease, MultiplicativeWeights
 from dpstats.textbook.iterative_construction import not_private_as_printed
@@ -344,8 +344,7 @@ class Conversation:
 
     def ask(self, f: Numbers) -> float:
         """Return the answer of a query with values in [0, 1], multiples of 2^-20."""
-        if os.getpid() != self._process:
-            raise DPStatsError("a stream belongs to the process that made it: two copies would cost twice")
+        check_process(self._process)
         plan, counts = self._plan, self._counts
         if counts is None and self._stream.left > 0:
             raise Exhausted("the stream was closed; a new fit costs a new guarantee")

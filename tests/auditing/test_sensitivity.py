@@ -25,8 +25,8 @@ from dpstats.mechanisms import (
 from dpstats.privacy import Neighbors, Plan, PrivacyGuarantee, Stage, compose, gaussian_delta
 from dpstats.quantiles import PrivateQuantile
 from dpstats.regression import PrivateLinearRegression
+from dpstats.release.mechanism import session_of
 from dpstats.release.noise import noise_source
-from dpstats.release.witness import session_of
 from tests.auditing.pairs import X, Z
 from tests.auditing.published_faults import FAULTS, INCOMES, Fault
 

@@ -18,15 +18,16 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from dpstats.cli import main
+from dpstats.cli import RELEASES, main
 from dpstats.cli.doctor import add_demo, add_simulate
-from dpstats.cli.groups import GROUP_MEANS, HISTOGRAM, KS, SURVIVAL, TABLE
-from dpstats.cli.mean import BOUNDS, MEAN, PROPORTION, QUANTILE, SPARSE_MEAN
-from dpstats.cli.regress import CONFORMAL, IDENTITY_TEST, REGRESS, STATISTIC, PredictionColumns
+from dpstats.cli.regress import PredictionColumns
 from dpstats.cli.release import ReleaseCommand
 from dpstats.cli.sql_and_ledgers import add_audit, add_budget
 from dpstats.privacy import PrivacyBudget
 from tests.cli.commands import parsed
+
+MEAN, SPARSE_MEAN, GROUP_MEANS, PROPORTION, TABLE, SURVIVAL, HISTOGRAM, QUANTILE, BOUNDS, *others = RELEASES
+REGRESS, STATISTIC, KS, CONFORMAL, IDENTITY_TEST = others
 
 ADAPTIVE = ["--method", "adaptive", "--bound", "9", "--std", "1"]
 FILTERING = ["--mean", "0", "--test", "filtering"]

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from dpstats.cli import main
-from dpstats.cli.mean import QUANTILE
+from dpstats.cli.mean import QuantileCommand
 from tests.cli.commands import AGE, failed, json_of, parsed, refused
 
 SEVERAL = [*AGE, "-q", "0.25", "-q", "0.5", "-q", "0.75"]
@@ -60,8 +60,9 @@ OPTIONS = {
 
 def parameters(*arguments: str) -> tuple[set[str], dict[str, Any]]:
     """Return the names of all options, and the parameters of the estimator that is built."""
-    options = parsed(QUANTILE, ["plan", "quantile", "--rows", "50", *arguments])
-    return set(vars(options)), QUANTILE.build(options, 50, 1).get_params()
+    command = QuantileCommand()
+    options = parsed(command, ["plan", "quantile", "--rows", "50", *arguments])
+    return set(vars(options)), command.build(options, 50, 1).get_params()
 
 
 @pytest.mark.parametrize("name", OPTIONS)

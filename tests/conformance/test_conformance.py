@@ -65,8 +65,8 @@ from dpstats.privacy.events import BoundedRange
 from dpstats.quantiles.grid import rank_errors
 from dpstats.release.additive import has_private_size
 from dpstats.release.estimator import PrivateEstimator
+from dpstats.release.mechanism import Mechanism
 from dpstats.release.noise import ExactNoise, SimulatedNoise
-from dpstats.release.witness import Mechanism
 from tests.conftest import LIST
 
 ROOT = Path(__file__).resolve().parents[2]

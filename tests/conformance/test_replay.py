@@ -45,7 +45,8 @@ from dpstats.queries.mwem import Rounds, its_counts, worst_table
 from dpstats.regression import PrivateLinearRegression
 from dpstats.regression.engine import first_path
 from dpstats.release import witness as recorder
-from dpstats.release.witness import Diverged, Seen, Witness, session_of
+from dpstats.release.mechanism import session_of
+from dpstats.release.witness import Diverged, Seen, Witness
 from dpstats.sql import PrivateSQL
 from dpstats.statistic import PrivateStatistic
 from dpstats.textbook import IterativeConstruction, NetMechanism, OnlineMultiplicativeWeights

@@ -36,8 +36,8 @@ from dpstats.regression.log_linear import LogLinearRegression
 from dpstats.regression.logistic import CurvedRegression
 from dpstats.regression.sufficient import LeastSquares
 from dpstats.release.estimator import PrivateEstimator
+from dpstats.release.mechanism import Mechanism
 from dpstats.release.session import Session
-from dpstats.release.witness import Mechanism
 from dpstats.statistic import PrivateStatistic
 from dpstats.survival import PrivateSurvival
 from dpstats.tables import ContingencyTable, PrivateProportion

@@ -10,7 +10,7 @@ from scipy import stats
 from scipy.integrate import trapezoid
 
 from dpstats.inference.error_distributions import normal_laplace_tail
-from dpstats.regression.hypotheses import NORMAL, NormalAndLaplace, Robust, Student
+from dpstats.regression.coefficient_errors import NORMAL, NormalAndLaplace, Robust, Student
 
 NORMAL_AND_LAPLACE = NormalAndLaplace(np.inf)
 LEVELS = (0.5, 0.8, 0.9, 0.905, 0.92, 0.95, 0.99, 0.999)

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from dpstats.regression.hypotheses import NORMAL, NormalAndLaplace
+from dpstats.regression.coefficient_errors import NORMAL, NormalAndLaplace
 from dpstats.textbook import FunctionalMechanismRegression
 from tests.regression.test_sufficient import covered, dataset
 

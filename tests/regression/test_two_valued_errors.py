@@ -12,7 +12,7 @@ import pytest
 from scipy.special import expit
 
 from dpstats.regression import PrivateCountRegression, PrivateLogisticRegression
-from dpstats.regression.hypotheses import (
+from dpstats.regression.coefficient_errors import (
     NORMAL,
     Level,
     LevelErrors,

@@ -18,8 +18,8 @@ from dpstats.mechanisms import (
     ReportNoisyMax,
 )
 from dpstats.privacy import Plan, PrivacyBudget
+from dpstats.release.mechanism import Mechanism
 from dpstats.release.session import Session
-from dpstats.release.witness import Mechanism
 
 # Of each: how to make it, a release, and one of data that are refused.
 RELEASES = {

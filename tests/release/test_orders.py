@@ -8,7 +8,7 @@ from collections import Counter
 import numpy as np
 from scipy.stats import chisquare
 
-from dpstats.release.witness import draw_orders
+from dpstats.release.mechanism import draw_orders
 
 
 def test_every_order_is_equally_likely() -> None:

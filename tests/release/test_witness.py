@@ -10,9 +10,10 @@ import pytest
 from dpstats.errors import DPStatsError, InvalidParameter
 from dpstats.means import ClippedMean
 from dpstats.privacy import Coins, Comparisons, Plan, PrivacyBudget, PrivacyGuarantee, Selection, Stage
+from dpstats.release.mechanism import session_of
 from dpstats.release.noise import ExactNoise, SimulatedNoise, noise_source
 from dpstats.release.session import Session
-from dpstats.release.witness import Diverged, Witness, WitnessedSession, session_of
+from dpstats.release.witness import Diverged, Witness, WitnessedSession
 
 SUM = Stage("sum", "laplace", 2, 1.0, 1, 50.0)
 COUNT = Stage("count", "laplace", 1, 0.5, 1, 50.0)

@@ -26,7 +26,7 @@ from dpstats.ranks import distribution_tests
 from dpstats.ranks.statistics import distance_pvalue
 from dpstats.regression import PrivateCountRegression
 from dpstats.regression.base import Regression
-from dpstats.regression.hypotheses import Robust
+from dpstats.regression.coefficient_errors import Robust
 from dpstats.regression.levels import LevelsEstimate, LevelsFit
 from dpstats.regression.plan import RegressionPlan
 from dpstats.statistic import PrivateStatistic
