@@ -92,7 +92,7 @@ def test_products_with_the_furthest_row_are_exact(intercept: bool) -> None:
 
 @pytest.mark.parametrize("d", [1, 3, 40])
 def test_short_rows_have_larger_blocks_and_the_same_sums(d: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    assert blocks._cut_blocks(10**6, d)[0].stop == {1: 48, 3: 24, 40: 2}[d] * ROWS
+    assert blocks._cut_blocks(10**6, d)[0].stop == {1: 96, 3: 48, 40: 4}[d] * ROWS
     rng = np.random.default_rng(d)
     n, design = 9 * ROWS + 5, Design.check((-1, 1), (-1, 1), d, True)
     X, y = rng.uniform(-3, 3, (n, d)), rng.uniform(-1, 1, n)
