@@ -32,7 +32,7 @@ from dpstats.lattice.rounding import rows_that_count
 from dpstats.mechanisms.unknown_bounds import plan_with_bounds, wants_bounds
 from dpstats.quantiles.grid import OneColumn, check_grid, check_sizes
 from dpstats.quantiles.quantile import check_fractions
-from dpstats.quantiles.quantile_plan import REGULAR, TIED
+from dpstats.quantiles.quantile_plan import TIED, regular_note
 from dpstats.release.estimator import fitted, parameters
 from dpstats.release.session import Released, Session
 
@@ -391,7 +391,7 @@ class GroupQuantiles(OneColumn[GroupQuantilesPlan]):
     def _assumptions(self) -> list[str]:
         """Return the assumptions of the intervals, and where they are rough."""
         found = [] if self.plan_.grid.declared else [f"{TIED}."]
-        found.append(f"Intervals assume independent rows. {REGULAR}")
+        found.append(regular_note(self.plan_.grid.declared))
         least = self.plan_.crowded_rows
         crowded = [str(g) for g, rows in zip(self.groups_, self.counts_, strict=True) if rows < least]
         if crowded:

@@ -476,7 +476,8 @@ def in_percent(share: float, std: float) -> str:
     '3.1% (noise sd 0.4%)'
     """
     noise = f"{100 * std:.1g}" if std < 0.01 else f"{100 * std:.0f}"
-    return f"{100 * min(max(share, 0.0), 1.0):.1f}% (noise sd {noise}%)"
+    shown = f"{100 * min(max(share, 0.0), 1.0):.1f}%" if std < _HIDES_A_SHARE else "–"
+    return f"{shown} (noise sd {noise}%)"
 
 
 def few_observed(rows: float, noise_std: float) -> list[str]:
@@ -502,6 +503,8 @@ def _wrapped(text: str, width: int, indent: int = 4) -> list[str]:
 
 _WIDEST = 110
 """Letters of a line of a printed summary."""
+_HIDES_A_SHARE = 0.5
+"""Noise of a fraction from which nothing is known of it."""
 _NUMBER = re.compile(r"[-+]?[\d,]+(\.\d+)?")
 
 

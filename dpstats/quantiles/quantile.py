@@ -32,7 +32,6 @@ from dpstats.quantiles.quantile_plan import (
     LOW,
     POINT,
     POINTS,
-    REGULAR,
     ROWS,
     TIED,
     QuantilePlan,
@@ -41,6 +40,7 @@ from dpstats.quantiles.quantile_plan import (
     observed_plan,
     place_of_targets,
     points_plan,
+    regular_note,
 )
 from dpstats.release.estimator import parameters
 from dpstats.release.session import Part, Released, Session
@@ -299,7 +299,7 @@ class PrivateQuantile(OneColumn[QuantilePlan]):
                 "could not pass it."
             )
         else:
-            notes.append(f"Intervals assume independent rows. {REGULAR} {_ANY_DROPPED if plan.dropped else _ANY}")
+            notes.append(f"{regular_note(plan.grid.declared)} {_ANY_DROPPED if plan.dropped else _ANY}")
             if not plan.grid.declared:
                 notes.insert(0, f"{TIED}{'.' if plan.dropped else _OR_ANY}")
         if plan.crowded:

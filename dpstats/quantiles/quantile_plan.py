@@ -19,16 +19,19 @@ from dpstats.quantiles.grid import Grid, GridPlan, Node, binomial, least_distanc
 from dpstats.release.groups import first_reach
 from dpstats.release.noise import check_scale
 
-REGULAR = (
-    "Near the quantile there must be no gap, such as between two clusters, and no value that many rows share, such as "
-    "0 or a bound, unless step is declared."
-)
 TIED = (
     "Warning: if many rows share a value near the quantile, such as counts, rounded amounts or zeros, intervals may "
     "cover far less than their level. Declare step"
 )
 """Note that follows "regular" intervals where no step is declared."""
-"""Assumption of intervals if ``coverage="regular"``."""
+
+
+def regular_note(declared: bool) -> str:
+    """Return the assumptions of "regular" intervals, of columns with a declared step or without one."""
+    shared = "" if declared else ", and no value that many rows share, such as 0 or a bound"
+    gap = "Near the quantile there must be no gap, such as between two clusters"
+    return f"Intervals assume independent rows. {gap}{shared}."
+
 
 POINTS = "points"
 COUNTS = "rows beside the points"

@@ -692,9 +692,10 @@ class Regression(HasEstimates, PrivateEstimator[SomePlan], ABC):
             )
         remedy = "Use more rows, a larger epsilon, fewer columns or tighter bounds."
         if slopes:
+            known = "the intercept and the others" if self._first and "Intercept" not in slopes else "the others"
             notes.append(
                 f"Not identified at this n and epsilon: {list_some(slopes)}. Noise hides the variation of these "
-                "columns, so their coefficients can have any value, and the others are not fully adjusted for them. "
+                f"columns, so their coefficients can have any value, and {known} are not fully adjusted for them. "
                 f"{remedy}"
             )
         if levels:

@@ -257,9 +257,9 @@ def names_reason(note: str, cell: Cell) -> bool:
     about = cell.about
     if listed := ABOUT_SOME.match(note):
         some = listed[1].replace(" and ", ", ").split(", ")
-        return (
-            "..." in listed[1] or "more" in listed[1] or any(name in some or f"({name})" in listed[1] for name in about)
-        )
+        named = any(name in some or f"({name})" in listed[1] for name in about)
+        intercept = "the intercept and the others are not" in note and "Intercept" in about
+        return named or intercept or "..." in listed[1] or "more" in listed[1]
     return _concerns(note, cell)
 
 
