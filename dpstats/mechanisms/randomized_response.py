@@ -278,7 +278,7 @@ class RandomizedResponse(Mechanism):
         # No standard deviation is 0: all or no responses count as half a response less or more.
         inside = np.clip(counts, 0.5, n - 0.5) / n
         spread = np.sqrt(inside * (1 - inside) / max(n - 1, 1))
-        # A count below what a proportion of 0 has on average says as much as this average, or no value would be left.
+        # A count beyond its mean for a proportion of 0 or 1 counts as this mean. Otherwise no value might be accepted.
         # The move rejects no value, as in `dpstats.means.moments.Score`.
         moved = np.clip(counts, math.floor(n * other), math.ceil(n * (other + contrast)))
         errors = _BinomialErrors(moved, n, other, contrast)

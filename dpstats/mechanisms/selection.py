@@ -377,7 +377,7 @@ class NoisyTopK(_Selection):
         return self._select(utilities)
 
 
-# Laws of the selected one, exact or by quadrature
+# Distributions of the selected candidate, exact or by quadrature
 
 _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(24)
 

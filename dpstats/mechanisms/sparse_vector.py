@@ -73,7 +73,7 @@ def comparisons(
     )
 
 
-def _halting_law(gaps: NDArray[np.float64], ratio: float) -> NDArray[np.float64]:
+def _compute_halting(gaps: NDArray[np.float64], ratio: float) -> NDArray[np.float64]:
     """Return P(question i is the first above), i = 0, ..., and P(none is).
 
     A question is below iff its noise is below its gap plus the threshold's noise, ratio times Laplace.
@@ -273,9 +273,9 @@ class ThresholdStream(Mechanism):
             return 0.0
         result, start = 1.0, 0
         for end in ends:
-            result *= float(_halting_law(gaps[start : end + 1], self._ratio)[end - start])
+            result *= float(_compute_halting(gaps[start : end + 1], self._ratio)[end - start])
             start = end + 1
-        return result * float(_halting_law(gaps[start : above.size], self._ratio)[-1])
+        return result * float(_compute_halting(gaps[start : above.size], self._ratio)[-1])
 
     def error_bound(self, beta: float, n_queries: int) -> float:
         """Return alpha such that the answers to ``n_queries`` questions are right within alpha.
@@ -404,7 +404,7 @@ class AboveThreshold(ThresholdStream):
         array of shape (n_queries + 1,)
             Entry i is the probability that question i is the first above; the last, that none is.
         """
-        return _halting_law(self._gaps(values), self._ratio)
+        return _compute_halting(self._gaps(values), self._ratio)
 
 
 class SparseVector(ThresholdStream):

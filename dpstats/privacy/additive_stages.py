@@ -92,7 +92,7 @@ class Added(NamedTuple):
 
 
 class BaseStage:
-    """What every stage can say of itself."""
+    """Interface of every stage: its events, its public facts and its lines in a printed plan."""
 
     __slots__ = ()
 

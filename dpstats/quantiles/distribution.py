@@ -120,7 +120,7 @@ class BandWidth:
     noise: Numbers
     n_samples: float
 
-    def missed(self, width: float, sides: int = 2) -> float:
+    def tail_probability(self, width: float, sides: int = 2) -> float:
         """Return the probability that the error exceeds ``width`` anywhere, on both sides or on one side."""
         beyond = np.exp(-2 * self.n_samples * np.maximum(width - self.noise, 0.0) ** 2)
         # The one-sided form of Massart's inequality holds for probabilities of at most one half.
@@ -133,9 +133,9 @@ class BandWidth:
         It may exceed 1, because noise can take the fitted cdf outside [0, 1].
         """
         most = float(self.noise.max()) + math.sqrt(math.log(4 * self.noise.size) / self.n_samples)
-        if self.missed(most, sides) > missed:
+        if self.tail_probability(most, sides) > missed:
             return math.inf
-        return float(optimize.brentq(lambda w: self.missed(w, sides) - missed, 0.0, most, xtol=1e-9))
+        return float(optimize.brentq(lambda w: self.tail_probability(w, sides) - missed, 0.0, most, xtol=1e-9))
 
 
 @dataclass(frozen=True, eq=False)
@@ -220,13 +220,13 @@ class QuantileErrors(ErrorDistribution):
 
     def tails(self, value: Numbers) -> Limits:
         less, greater = self.band.widths(self.fractions, value)
-        return self._missed(less, 1), self._missed(greater, 1)
+        return self._compute_tails(less, 1), self._compute_tails(greater, 1)
 
     def two_sided(self, value: Numbers) -> Numbers:
-        return self._missed(np.maximum(*self.band.widths(self.fractions, value)), 2)
+        return self._compute_tails(np.maximum(*self.band.widths(self.fractions, value)), 2)
 
-    def _missed(self, widths: Numbers, sides: int) -> Numbers:
-        found = [self.band.width.missed(width, sides) if width > 0 else 1.0 for width in np.ravel(widths)]
+    def _compute_tails(self, widths: Numbers, sides: int) -> Numbers:
+        found = [self.band.width.tail_probability(width, sides) if width > 0 else 1.0 for width in np.ravel(widths)]
         return np.reshape(found, np.shape(widths))
 
 
@@ -597,7 +597,7 @@ class _Noise(NamedTuple):
 
 @lru_cache(maxsize=8)
 def _simulated(plan: DistributionPlan) -> _Noise:
-    """Return what many simulations of the noise have in common. They are public."""
+    """Return statistics of many simulations of the noise. They are public."""
     rng = np.random.default_rng(0)
     stage = plan.additive[0]
     largest, rows, sums, squares = [], [], np.zeros(plan.cells), np.zeros(plan.cells)

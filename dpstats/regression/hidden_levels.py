@@ -39,7 +39,7 @@ class Kept:
     columns: NDArray[np.bool_]
     common: Floats
 
-    def leave_out(self, block: Block) -> Block:
+    def drop_hidden(self, block: Block) -> Block:
         """Return the rows without the hidden levels and columns."""
 
         def make() -> Block:
@@ -52,7 +52,7 @@ class Kept:
         return block.remember("rows without hidden levels", self.common.tobytes(), make)
 
     def entries(self, stage: str, name: str) -> NDArray[np.bool_] | None:
-        """Return which entries of a released block are about columns that remain. None if a block is of no columns."""
+        """Return a mask of the entries of a released block for remaining columns. None if it has no columns."""
         own = self.columns if stage == DIRECTIONS else np.append(True, self.columns)
         if name == GRADIENT or name.endswith(", diagonal"):
             return own
@@ -72,7 +72,7 @@ class WithoutLevels(Question):
 
     def sum_rows(self, block: Block) -> Sums:
         found: Sums = {}
-        for name, values in self.query.sum_rows(self.kept.leave_out(block)).items():
+        for name, values in self.query.sum_rows(self.kept.drop_hidden(block)).items():
             own = self.kept.entries(self.stage, name)
             if own is None:
                 found[name] = values
@@ -132,7 +132,7 @@ class HidingPath:
         self.kept = kept
 
     def estimate(self) -> Estimate:
-        """Return the estimate after all stages. Hidden columns have coefficients of 0, of which nothing is known."""
+        """Return the estimate after all stages. Coefficients of hidden columns are unknown, and 0 here."""
         found, kept = self.path.estimate(), self.kept
         if kept is None:
             return found

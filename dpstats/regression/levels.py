@@ -198,9 +198,9 @@ class LevelsPath:
         means = np.clip(grand + gain * (inside - grand), -1.0, 1.0) + cut * np.clip(own * beyond, -1.0, 1.0)
         self.centers = replace(self.centers, covariates=np.rint(means * 2.0**X_BITS) * 2.0**-X_BITS)
         self.unsure = gain * noise**2 + cut * own * size + cut * (1 - cut) * (own * beyond) ** 2
-        self._leave_out()
+        self._drop_rare_levels()
 
-    def _leave_out(self) -> None:
+    def _drop_rare_levels(self) -> None:
         """Leave rows of rare levels out of the steps, if errors of their centers would cost slopes more than the rows.
 
         The other rows have the same slopes. If both centers of a level have errors, its rows bias slopes, and errors of

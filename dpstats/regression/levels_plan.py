@@ -336,8 +336,8 @@ def _covariates_share(d: int, slopes: bool) -> float:
 
 def _fractions(steps: float, size: float, covariates: float, clipped: float, laplace: bool) -> dict[str, float]:
     """Return the fractions of mu^2 of the steps and of the totals. Totals with Laplace noise take none."""
-    # Given are the fraction of the steps, and rows times mu. The fraction of the covariates is 0 for randomized levels,
-    # and that of clipped outcomes is 0 if they are not counted.
+    # Given are the fraction of the steps, and rows times mu. The fraction of the covariates is 0 for randomized levels.
+    # The fraction of clipped outcomes is 0 if they are not counted.
     levels = _LEVELS_SHARE
     if not covariates:
         levels *= min(max(_ROUGH / size, _LEAST_LEVELS), 1.0)

@@ -699,7 +699,7 @@ class Path(ABC):
             self.b, self.left, self.noise = stepped, left, own
         else:
             # Before the last step the bound of the rows changes. If far rows counted less, earlier coefficients have a
-            # larger sampling error. The one with more of the rows is the efficient one, so the errors differ by the
+            # larger sampling error. The estimate with more of the rows is efficient, so the errors differ by the
             # difference of their variances (Hausman). A difference that noise explains is none.
             if t == STEPS:
                 excess = positive(np.eye(self.p) / self.even - inverse.of_sampling)

@@ -58,7 +58,7 @@ from dpstats.sql.scope import (
     read_number,
     read_part,
     refuse_clause,
-    sides_of,
+    split_comparison,
 )
 
 # HAVING, ORDER BY and LIMIT, which are post-processing
@@ -158,7 +158,7 @@ def _comparisons(node: Any, find: Callable[[Any, str], tuple[bool, int]]) -> Ite
         allow_only(node, "this", "low", "high")
         parts = [(">=", node.this, node.args["low"]), ("<=", node.this, node.args["high"])]
     elif kind in SIGNS:
-        parts = [sides_of(node)]
+        parts = [split_comparison(node)]
     else:
         refuse_clause(f"{kind.upper()} in HAVING", "it takes comparisons of aggregates with numbers, joined by AND")
     for sign, one, other in parts:

@@ -1,4 +1,4 @@
-"""Private SQL: counts, sums, means and spreads of queries with joins, each one release, and what is declared for it.
+"""Private SQL: counts, sums, means and spreads of queries with joins, each one release, and its declarations.
 
 Proofs: docs/proofs/elastic-sensitivity.md, docs/proofs/truncated-sums.md, docs/proofs/several-aggregates.md.
 """

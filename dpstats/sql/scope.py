@@ -342,7 +342,7 @@ SIGNS = {"EQ": "=", "NEQ": "<>", "LT": "<", "LTE": "<=", "GT": ">", "GTE": ">="}
 """Comparisons by the names of their nodes."""
 
 
-def sides_of(node: Any) -> tuple[str, Any, Any]:
+def split_comparison(node: Any) -> tuple[str, Any, Any]:
     """Return the sign and the sides of a comparison, with a literal, if there is one, at the right."""
     allow_only(node, "this", "expression")
     sign = SIGNS[kind_of(node)]
@@ -398,7 +398,7 @@ def condition_of(node: Any, scope: Scope) -> Condition:
         like = Like(known.column, _literal(node.expression, known))
         return Not(like) if node.args.get("negate") else like
     if kind in SIGNS:
-        return _comparison(*sides_of(node), scope)
+        return _comparison(*split_comparison(node), scope)
     refuse_clause(
         f"{kind.upper()} in a condition", "it is not among AND, OR, NOT, comparisons, BETWEEN, IN, IS NULL and LIKE"
     )

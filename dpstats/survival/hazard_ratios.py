@@ -381,7 +381,7 @@ def _common_hazards(number: Floats, events: Floats, ratio: Floats) -> Floats:
 
 
 def _given_total(events: Floats, alive: Floats) -> Floats:
-    """Return expected events (ratios, groups, bins) of each group, to second order given those of both together.
+    """Return expected events (ratios, groups, bins) of each group, to second order given the total of both groups.
 
     This total determines the hazards. So the score is biased in bins of few events, without the second order.
     """

@@ -46,9 +46,9 @@ def test_one_side_of_the_band_is_narrower_and_never_more_than_half_of_both() -> 
     for missed in (0.01, 0.05, 0.1):
         one, both = width.half_width(missed, sides=1), width.half_width(missed)
         assert one < both
-        assert width.missed(both, sides=1) == pytest.approx(missed / 2, abs=2e-3)
+        assert width.tail_probability(both, sides=1) == pytest.approx(missed / 2, abs=2e-3)
     # Massart's one-sided bound is stated for probabilities of at most one half.
-    assert width.missed(0.0, sides=1) == 1.0
+    assert width.tail_probability(0.0, sides=1) == 1.0
 
 
 def test_simulations_that_cannot_tell_have_the_whole_range() -> None:
