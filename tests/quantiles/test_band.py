@@ -7,7 +7,7 @@ import math
 import numpy as np
 import pytest
 
-from dpstats.quantiles.distribution import BAND, Band, BandWidth, QuantileErrors
+from dpstats.quantiles.grid import BAND, Band, BandWidth, QuantileErrors
 
 
 def errors(seed: int, declared: bool) -> QuantileErrors:
