@@ -504,7 +504,7 @@ def _wrapped(text: str, width: int, indent: int = 4) -> list[str]:
 _WIDEST = 110
 """Letters of a line of a printed summary."""
 _HIDES_A_SHARE = 0.5
-"""Noise of a fraction from which nothing is known of it."""
+"""Noise from which a fraction is not shown."""
 _NUMBER = re.compile(r"[-+]?[\d,]+(\.\d+)?")
 
 

@@ -530,7 +530,9 @@ class AdaptiveMean(ColumnEstimator[AdaptiveMeanPlan | WhitenedMeanPlan]):
             # The median ratio of the widths of the intervals that assume tails to the widths of these.
             pairs = (each.limits(tail) for each in (found.errors("tails", self.mean_), errors))
             assuming, usual = (high - low for low, high in pairs)
-            shorter = float(np.median(assuming / usual))
+            # Tails cannot make an interval shorter that has no width, or no end.
+            known = (usual > 0) & np.isfinite(usual)
+            shorter = float(np.median(assuming[known] / usual[known])) if known.any() else 1.0
         notes = found.notes(estimand, shorter, self._column_names(beyond), bool(np.any(moved)))
         return [*[SIMULATED] * self.privacy_.simulated, *notes]
 

@@ -5,6 +5,7 @@ Proof: docs/proofs/distribution.md.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import pairwise

@@ -179,7 +179,8 @@ def test_outcomes_beyond_their_bounds_are_counted() -> None:
 
 
 def test_noise_of_a_share_is_printed_without_an_exponent() -> None:
-    assert PrivateLinearRegression._in_percent(1.7, 0.9) == "100.0% (noise sd 90%)"
+    assert PrivateLinearRegression._in_percent(1.7, 0.4) == "100.0% (noise sd 40%)"
+    assert PrivateLinearRegression._in_percent(1.7, 0.9) == "– (noise sd 90%)"
     assert PrivateLinearRegression._in_percent(-0.1, 0.0004) == "0.0% (noise sd 0.04%)"
 
 
