@@ -36,7 +36,7 @@ from registry.regression import (
 
 COMMON, RARE = 0.8, 2.8
 """The two values of the hidden column. Rows of the way are below the first, and are clipped to it."""
-OPTIONS = LOGISTIC | {"x_bounds": [(-1.0, 1.0), (COMMON, RARE), (-1.0, 1.0)]}
+OPTIONS = LOGISTIC | {"x_bounds": [(-1.0, 1.0), (COMMON, RARE), (-1.0, 1.0)], "missing": "drop"}
 ROWS, SOME = 300, 20
 
 
