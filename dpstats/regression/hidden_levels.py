@@ -19,7 +19,7 @@ from dpstats.regression.blocks import Block, Question
 from dpstats.regression.passes import Floats
 from dpstats.regression.path import Estimate, Path
 from dpstats.regression.plan import CENTER, DIRECTIONS, RegressionPlan
-from dpstats.regression.rows import GRADIENT
+from dpstats.regression.rows import CURVATURE, GRADIENT
 
 _NOT_KNOWN = 1.0
 """Standard deviation of the linear predictor that a hidden column may add."""
@@ -71,8 +71,10 @@ class WithoutLevels(Question):
     stage: str
 
     def sum_rows(self, block: Block) -> Sums:
-        found: Sums = {}
-        for name, values in self.query.sum_rows(self.kept.drop_hidden(block)).items():
+        sums, found = self.query.sum_rows(self.kept.drop_hidden(block)), Sums()
+        if self.stage == DIRECTIONS:  # The products of the only column that remains have none above the diagonal.
+            sums.setdefault(f"{CURVATURE}, above the diagonal", as_int64(np.zeros(0)))
+        for name, values in sums.items():
             own = self.kept.entries(self.stage, name)
             if own is None:
                 found[name] = values

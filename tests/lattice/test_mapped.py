@@ -8,7 +8,17 @@ import numpy as np
 import pytest
 
 from dpstats.lattice import products
-from dpstats.lattice.products import BallMap, Wanted, gram, inside_ball, sum_mapped
+from dpstats.lattice.products import (
+    BallMap,
+    Wanted,
+    compute_room,
+    dyadic,
+    factor_bits,
+    gram,
+    inside_ball,
+    sum_mapped,
+    to_panels,
+)
 
 has_numba = importlib.util.find_spec("numba") is not None
 
@@ -98,3 +108,33 @@ def test_errors_of_an_inexact_map_are_within_their_bounds() -> None:
         reach = np.maximum(np.abs(Z).max(axis=1, keepdims=True), 1.0)
         bound = (spread * reach + error * longest) / longest * np.where(longest > 1, grow, 1.0)
         assert (np.abs(exact * size / longest - near * (size / other)) <= bound / 2).all()
+
+
+@pytest.mark.usefixtures("loop")
+@pytest.mark.parametrize("d", [1, 2, 3, 5, 33])
+def test_sums_do_not_depend_on_layout_nor_on_zero_squares_of_the_matrix(d: int) -> None:
+    rng, bits = np.random.default_rng(d), 20
+    for n in (1, 7, 129, 256):
+        base = np.rint(rng.normal(size=(2 * n, 2 * d)) * 2.0**17)
+        for matrix in (
+            rng.normal(size=(d, d)),
+            np.eye(d),
+            np.where(np.arange(d) < d // 2, 0.0, rng.normal(size=(d, d))),
+        ):
+            exact = dyadic(matrix * 2.0**-18, factor_bits(d, 23))
+            to = BallMap(exact, np.zeros(d), 2.0**bits - compute_room(d, "l2"), 0.6, 2**bits)
+            roots = np.sqrt(rng.random(n)) if n > 7 else None
+            for rows in (
+                base[:n, :d],
+                base[::2, ::2],
+                np.asfortranarray(base[:n, :d]),
+                base[:n, :d].astype(np.float32),
+            ):
+                w = rows.astype(np.float64) @ exact.T
+                longest = np.maximum(np.sqrt((w**2).sum(axis=1)), 0.6) / (1.0 if roots is None else roots)
+                k = np.rint(w * (to.size / longest)[:, None]).astype(np.int64)
+                for given, count in ((rows, None), (to_panels(rows), n)):
+                    found = sum_mapped(given, to, Wanted(products=True, roots=roots), count)
+                    own = np.delete(k, found.left, axis=0)
+                    assert np.array_equal(found.products, own.T @ own)
+                    assert d == 1 or found.left.size < n / 20 + 1  # long rows of one entry are at half a step

@@ -17,9 +17,11 @@ from dpstats.groups import GroupMeans, MeanPerRow
 from dpstats.means import ClippedMean, PrivateVariance
 from dpstats.privacy.stages import JointStage
 from dpstats.regression import PrivateLinearRegression, SufficientStatisticsRegression
+from dpstats.regression.levels_plan import CLIPPED, LEVELS
+from dpstats.regression.levels_plan import RESIDUALS as RESIDUAL_TOTALS
 from dpstats.regression.linear_path import STAGE
 from dpstats.regression.plan import CENTER, MEAN, RESIDUALS, STEPS, step_name
-from dpstats.regression.rows import MEAT, MOMENTS
+from dpstats.regression.rows import GRADIENT, MEAT, MOMENTS
 from dpstats.survival import LogRankTest, PrivateSurvival
 from dpstats.tables import ContingencyTable
 from dpstats.textbook import FunctionalMechanismRegression
@@ -36,6 +38,7 @@ FITS: dict[str, Callable[[], tuple[Any, tuple[Any, ...]]]] = {
     # A delta at which Gaussian noise is the smaller one.
     "groups": lambda: (GroupMeans(groups=[0, 1, 2], delta=0.1, **BOX), (X, GROUP)),
     "groups, Laplace": lambda: (GroupMeans(groups=[0, 1, 2], delta=0.0, **BOX), (X, GROUP)),
+    "groups, adjusted": lambda: (GroupMeans(groups=[0, 1, 2], adjust=[0, 1], randomized=False, **BOX), (X, GROUP)),
     "rows of units": lambda: (MeanPerRow(max_rows=4, **BOX), (X, np.arange(1000) // 4)),
     "clipped mean": lambda: (ClippedMean(std="private", **BOX), (X,)),
     "variance": lambda: (PrivateVariance(delta=1e-6, **BOX), (X,)),
@@ -82,7 +85,9 @@ def louder(plan: Any, place: str, factor: float = 2.0) -> Any:
             )
             stage = replace(stage, blocks=blocks)
         stages.append(stage)
-    return replace(plan, stages=tuple(stages))
+    # The Newton steps of adjusted means are stages of the plan, and have a plan of their own.
+    inner = {"steps": louder(plan.steps, place, factor)} if getattr(plan, "steps", None) else {}
+    return replace(plan, stages=tuple(stages), **inner)
 
 
 def places(plan: Any) -> list[str]:
@@ -137,6 +142,13 @@ GROWS: dict[str, dict[str, list[str]]] = {
     },
     # One scale is that of all three.
     "groups, Laplace": {"totals of the groups: shares of the lower end": [W, "counts_noise_std_"]},
+    "groups, adjusted": {
+        CLIPPED: ["clipped_share_std_"],
+        f"{LEVELS}: rows": ["counts_noise_std_"],
+        f"{step_name(STEPS)}: {GRADIENT}": [W],
+        f"{RESIDUAL_TOTALS}: rows": [W, "counts_noise_std_"],
+        f"{RESIDUAL_TOTALS}: sums about the middle": [W],
+    },
     "rows of units": {
         "totals of the units: rows": [W, "noise_std_"],
         "totals of the units: sums": [W, "noise_std_"],
@@ -176,7 +188,7 @@ GROWS: dict[str, dict[str, list[str]]] = {
 }
 LEAST = {CENTER: 0.04, f"{RESIDUALS}: {MEAN}": 0.02}
 """By how much claims grow at least, where another path would change them a little too."""
-STEERING = {"linear": 23, "groups, Laplace": 2}
+STEERING = {"linear": 23, "groups, adjusted": 35, "groups, Laplace": 2}
 """How many noises of an estimator are not compared."""
 
 

@@ -112,6 +112,18 @@ LINKS: list[tuple[Any, Any, dict[str, Any]]] = [
 ]
 
 
+@pytest.mark.parametrize(("kind", "link", "given"), LINKS[:2], ids=["logistic", "counts"])
+def test_one_column_beside_a_hidden_one(kind: Any, link: Any, given: dict[str, Any]) -> None:
+    # Its directions have no products above the diagonal, and their stage releases one.
+    X = draw(0.002)
+    y = link(0.6 * X[:, 0], np.random.default_rng(0))
+    data = pd.DataFrame({"x": X[:, 0], "u": np.where(X[:, 2] > 0, "b", "a"), "y": y})
+    bounds = {"x": (-4, 4)} | given
+    fitted = kind.from_formula("y ~ x + C(u)", data, bounds=bounds, levels={"u": ["a", "b"]}, random_state=0)
+    assert fitted.identified_.tolist() == [True, False]
+    assert abs(fitted.coef_[0] - 0.6) < 4 * fitted.standard_errors_[0] < 0.5
+
+
 @pytest.mark.parametrize(("kind", "link", "given"), LINKS, ids=["logistic", "counts", "linear"])
 def test_other_coefficients_keep_their_precision(kind: Any, link: Any, given: dict[str, Any]) -> None:
     ratios = []

@@ -16,9 +16,9 @@ from dpstats.groups import GroupMeans
 from dpstats.privacy import JointStage, Plan
 from dpstats.regression import PrivateLinearRegression, engine
 from dpstats.regression.blocks import Question
-from dpstats.regression.levels_plan import Centered, ResidualTotals, check_factors
+from dpstats.regression.levels_plan import CLIPPED, Centered, ResidualTotals, check_factors
 from dpstats.release.session import Session
-from registry.entry import Dataset, Entry, PlantedBug, less_noise
+from registry.entry import Dataset, Entry, PlantedBug, Understated, less_noise
 from registry.regression import answered, attack, worst_rows
 
 OPTIONS = {
@@ -41,7 +41,7 @@ FACTORS = {
 }
 NOBODY = 9.0
 """A label that is not declared."""
-ROWS = 600
+ROWS, SOME = 600, 20
 
 
 class Adjusted(GroupMeans):
@@ -59,6 +59,20 @@ class Factors(PrivateLinearRegression):
 
     def _categories(self) -> Categories:
         return check_factors(self.factors)["arm"]
+
+
+class OneRare(Adjusted):
+    """The estimator, on a way where the steps leave out the rows of the last level, which is rare."""
+
+
+class StepsOfSeenLevels(OneRare):
+    """Planted bug: the rows themselves decide whether the steps leave out the rows of a level."""
+
+    def _bent(self, question: Question, rows: Any) -> Question:
+        if not isinstance(question, Centered) or question.some is None:
+            return question
+        codes = np.concatenate([block.groups for block in rows.blocks])
+        return replace(question, some=question.some | (np.bincount(codes, minlength=3) >= SOME))
 
 
 class LittleNoise(Adjusted):
@@ -116,6 +130,8 @@ def questions(estimator: Any) -> tuple[Any, list[Question]]:
     """Return a plan, and what its stages ask of the rows on one way that noise could lead to."""
     rng = np.random.default_rng(4 if isinstance(estimator, Factors) else 3)
     X, k = rng.uniform(-0.8, 0.8, (ROWS, 2)), rng.integers(0, 3, ROWS)
+    if isinstance(estimator, OneRare):
+        k[3:] %= 2
     y = X @ [0.3, -0.2] + np.array([-0.1, 0.0, 0.2])[k] + rng.normal(scale=0.05, size=ROWS)
     plan, asked = estimator.plan(ROWS, 2 if isinstance(estimator, Factors) else 3), []
     data = np.column_stack([X, y, k, rng.uniform(0.2, 1.0, ROWS)])
@@ -225,7 +241,28 @@ def neighbors(first: list[float], second: list[float], n: int = ROWS) -> tuple[D
     return data, changed
 
 
-def _entry(name: str, estimator: Any, power: float, bugs: tuple[PlantedBug, ...]) -> Entry:
+def clipped_outcomes_twice() -> Understated:
+    """Return the number of clipped outcomes, each counted with the weight 2."""
+    estimator = Adjusted(**OPTIONS, randomized=False)
+    plan, asked = questions(estimator)
+    place = next(i for i, stage in enumerate(plan.stages) if stage.name == CLIPPED)
+
+    def integers(data: Dataset) -> list[Any]:
+        return [2 * estimator._read(table(estimator, data), plan).answer(asked[place])[CLIPPED]]
+
+    def pairs() -> Iterator[tuple[Dataset, Dataset]]:
+        yield from ((first[None], second[None]) for first, second in pairs_of(asked[place], plan.design))
+
+    return Understated("clipped outcomes twice", replace(plan, stages=(plan.stages[place],)), integers, pairs)
+
+
+def _entry(
+    name: str,
+    estimator: Any,
+    power: float,
+    bugs: tuple[PlantedBug, ...] = (),
+    understated: tuple[Understated, ...] = (),
+) -> Entry:
     plan, asked = questions(estimator)
     pair = neighbors([1.0, 1.0, 1.0, 0.0], [1.0, 1.0, -1.0, 0.0])
     weighted = isinstance(estimator, Factors)
@@ -253,6 +290,7 @@ def _entry(name: str, estimator: Any, power: float, bugs: tuple[PlantedBug, ...]
         power=power,
         public=public(estimator),
         bugs=bugs,
+        understated=understated,
         no_estimator="covariates are named, so that a fit takes one number of columns; others have the class",
     )
 
@@ -275,7 +313,15 @@ def entries() -> Iterator[Entry]:
     draw = on_one_way(ResidualsMoveOnce(**OPTIONS), pair)
     bugs.append(PlantedBug("residuals move once", draw, *pair, OPTIONS["epsilon"], OPTIONS["delta"], 20_000))
     yield _entry("adjusted means of randomized groups", Adjusted(**OPTIONS), 0.3, tuple(bugs))
-    yield _entry("adjusted means with Gaussian noise only", Adjusted(**TIGHT), 0.2, ())
-    yield _entry("means of groups without slopes, Laplace", Adjusted(**PURE), 0.3, ())
-    yield _entry("adjusted means of other groups", Adjusted(**OPTIONS, randomized=False), 0.3, ())
-    yield _entry("linear regression with a factor and weights", Factors(**FACTORS), 0.3, ())
+    yield _entry("adjusted means with Gaussian noise only", Adjusted(**TIGHT), 0.2)
+    yield _entry("means of groups without slopes, Laplace", Adjusted(**PURE), 0.3)
+    others = Adjusted(**OPTIONS, randomized=False)
+    yield _entry("adjusted means of other groups", others, 0.3, understated=(clipped_outcomes_twice(),))
+    # One row more, and those of the last level are no longer few.
+    several = neighbors([1.0, 1.0, 1.0, 1.0], [1.0, 1.0, 1.0, 2.0])
+    for data in several:
+        data[1:SOME], data[SOME:, 3] = [1.0, 1.0, 1.0, 2.0], np.arange(SOME, ROWS) % 2
+    draw = on_one_way(StepsOfSeenLevels(**TIGHT, randomized=False), several)
+    bug = PlantedBug("levels left out by their rows", draw, *several, TIGHT["epsilon"], TIGHT["delta"], 20_000)
+    yield _entry("adjusted means of other groups, one of them rare", OneRare(**OPTIONS, randomized=False), 0.3, (bug,))
+    yield _entry("linear regression with a factor and weights", Factors(**FACTORS), 0.3)
