@@ -84,7 +84,7 @@ def sums_of_hidden_columns() -> Understated:
 
     def integers(data: Dataset) -> list[Any]:
         whole = Blocks(data[:, :-1], data[:, -1], plan.design).block(slice(None))
-        inside = question.kept.leave_out(whole).bound(question.query.ball)[0]  # type: ignore[attr-defined]
+        inside = question.kept.drop_hidden(whole).bound(question.query.ball)[0]  # type: ignore[attr-defined]
         return [triangle(CURVATURE, gram(np.insert(inside, 1, 2.0**plan.bits, axis=1)))]
 
     def pairs() -> Iterator[tuple[Dataset, Dataset]]:
