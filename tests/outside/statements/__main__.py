@@ -33,6 +33,7 @@ def run() -> int:
     parser.add_argument("--minutes", type=float, default=1.0)
     parser.add_argument("--seed", type=int, default=daily_seed())
     parser.add_argument("--cells", type=int, default=10**9, help="at most this many cells")
+    parser.add_argument("--first", type=int, default=0, help="number of the first cell")
     parser.add_argument("--family", choices=FAMILIES, nargs="+", default=[], help="no others; --cell needs them again")
     parser.add_argument("--jobs", type=int, default=1, help="so many processes")
     parser.add_argument("--cell", metavar="SEED:K", help="one cell, again")
@@ -45,7 +46,8 @@ def run() -> int:
         for note, times in verdict.notes.most_common():
             print(f"{times:5} fits: {note}")
         return int(verdict.kind in FAULTS)
-    net = Net(options.seed, options.family).run(60 * options.minutes, range(options.cells), jobs=options.jobs)
+    cells = range(options.first, options.first + options.cells)
+    net = Net(options.seed, options.family).run(60 * options.minutes, cells, jobs=options.jobs)
     print(net.page())
     if options.write:
         commit = subprocess.run(["git", "rev-parse", "--short=8", "HEAD"], capture_output=True, text=True).stdout
