@@ -39,9 +39,10 @@ from dpstats.regression.log_linear_plan import (
     make_family,
     rate_ends,
 )
+from dpstats.regression.offsets import Nodes, combine, likely_offsets
 from dpstats.regression.passes import Floats
 from dpstats.regression.path import NEGLIGIBLE, WIDEST, Curvature, Estimate, Inverse, positive
-from dpstats.regression.plan import LAST_NORMS, NORMS, STEPS, size_name, step_name, step_number
+from dpstats.regression.plan import CENTER, LAST_NORMS, NORMS, STEPS, size_name, step_name, step_number
 from dpstats.regression.rows import CURVATURE, GRADIENT, MEAT, OUTSIDE, SIZE, coordinates
 from dpstats.regression.two_valued import FLOORS, LARGEST_EFFECT, LastStep, LevelPath
 
@@ -62,20 +63,19 @@ class Predictors:
     ----------
     center : float
         The linear predictor of a row at the center, with the average offset.
-    spread, total : float
-        Standard deviation over rows, without and with offsets.
+    spread : float
+        Standard deviation over rows of a cell.
     largest : float
         Logarithm of the largest allowed outcome.
     """
 
     center: float
     spread: float
-    total: float
     largest: float
     cells: tuple[tuple[float, float], ...] = ((0.0, 1.0),)
-    """Shift from the center, and fraction of rows, of the cells of columns with two values that have their own nodes.
+    """Shift from the center, and fraction of rows, of cells that have their own nodes.
 
-    ``spread`` and ``total`` describe the other columns.
+    A cell has the same values of columns with two values, and the same offset. ``spread`` describes the other columns.
     """
 
     near: float = _NEAR
@@ -84,13 +84,13 @@ class Predictors:
     def quadrature(self) -> tuple[Floats, Floats, Floats]:
         """Return nodes, their weights, and the part of each node that belongs to rows above the center."""
         shifts, shares = np.array(self.cells).T[..., None]
-        at = (shifts + min(self.total, _FARTHEST_NODES) * _NODES).ravel()
+        at = (shifts + min(self.spread, _FARTHEST_NODES) * _NODES).ravel()
         weights = (shares * WEIGHTS).ravel()
         return self.center + at, weights, np.where(np.abs(at) < 1e-9, 0.5, at > 0)
 
     @property
     def deviation(self) -> float:
-        """Standard deviation over rows without offsets, at most the largest that a quadrature uses."""
+        """Standard deviation over rows, at most the largest that a quadrature uses."""
         parts = (shift * math.sqrt(share) for shift, share in self.cells)
         return min(math.hypot(self.spread, *parts), _FARTHEST_NODES)
 
@@ -476,14 +476,22 @@ class LogLinearPath(LevelPath):
 
     @property
     def _predictors(self) -> Predictors:
-        offsets, cells = self.plan.design.offsets, self._effects()
+        cells = self._effects()
         effects = np.clip(2 * self.raw[1:][cells.own], -LARGEST_EFFECT, LARGEST_EFFECT)
         shifts = (cells.upper - cells.weights @ cells.upper) @ effects
-        each = tuple(zip(shifts.tolist(), cells.weights.tolist(), strict=True))
-        spread = self._cell_spread(cells.own)
-        total = math.hypot(spread, 0.0 if offsets is None else min(offsets[1] / 2, 1.0))
+        each = combine((shifts, cells.weights), self._offsets())
         near = {"near": FAR} if self.sharp else {}
-        return Predictors(self.middle, spread, total, math.log(2 * self._half), each, **near)
+        return Predictors(self.middle, self._cell_spread(cells.own), math.log(2 * self._half), each, **near)
+
+    def _offsets(self) -> Nodes:
+        """Return offsets about their mean, and their weights, under the working distribution of offsets."""
+        offsets = self.plan.design.offsets
+        if offsets is None:
+            return np.zeros(1), np.ones(1)
+        center, half = offsets
+        mean, noise = (self.offset - center) / half, self._stage_std(CENTER)
+        at, weights = likely_offsets(mean, noise)
+        return half * (at - mean), weights
 
     def _tabulate(self) -> None:
         """Tabulate the public functions for the present coefficients, dispersion and threshold."""
