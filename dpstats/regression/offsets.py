@@ -62,7 +62,8 @@ class Offsets:
     def error(self) -> float:
         """Standard deviation of the error of the log mean outcome because the form of the distribution is not known."""
         at, weights = self.nodes
-        return _FORM * math.log(float(weights @ np.exp(at)))
+        most = float(at.max())
+        return _FORM * (most + math.log(float(weights @ np.exp(at - most))))
 
     def fit(self, expect: Callable[[Offsets], float], seen: float, noise: float) -> Offsets:
         """Return the distribution that best fits a noisy mean over rows, which ``expect`` predicts."""
