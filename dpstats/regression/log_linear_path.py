@@ -39,9 +39,10 @@ from dpstats.regression.log_linear_plan import (
     make_family,
     rate_ends,
 )
+from dpstats.regression.offsets import Offsets, combine
 from dpstats.regression.passes import Floats
 from dpstats.regression.path import NEGLIGIBLE, WIDEST, Curvature, Estimate, Inverse, positive
-from dpstats.regression.plan import LAST_NORMS, NORMS, STEPS, size_name, step_name, step_number
+from dpstats.regression.plan import CENTER, LAST_NORMS, NORMS, SEEN, STEPS, size_name, step_name, step_number
 from dpstats.regression.rows import CURVATURE, GRADIENT, MEAT, OUTSIDE, SIZE, coordinates
 from dpstats.regression.two_valued import FLOORS, LARGEST_EFFECT, LastStep, LevelPath
 
@@ -62,20 +63,19 @@ class Predictors:
     ----------
     center : float
         The linear predictor of a row at the center, with the average offset.
-    spread, total : float
-        Standard deviation over rows, without and with offsets.
+    spread : float
+        Standard deviation over rows of a cell.
     largest : float
         Logarithm of the largest allowed outcome.
     """
 
     center: float
     spread: float
-    total: float
     largest: float
     cells: tuple[tuple[float, float], ...] = ((0.0, 1.0),)
-    """Shift from the center, and fraction of rows, of the cells of columns with two values that have their own nodes.
+    """Shift from the center, and fraction of rows, of cells that have their own nodes.
 
-    ``spread`` and ``total`` describe the other columns.
+    A cell has the same values of columns with two values, and the same offset. ``spread`` describes the other columns.
     """
 
     near: float = _NEAR
@@ -84,13 +84,13 @@ class Predictors:
     def quadrature(self) -> tuple[Floats, Floats, Floats]:
         """Return nodes, their weights, and the part of each node that belongs to rows above the center."""
         shifts, shares = np.array(self.cells).T[..., None]
-        at = (shifts + min(self.total, _FARTHEST_NODES) * _NODES).ravel()
+        at = (shifts + min(self.spread, _FARTHEST_NODES) * _NODES).ravel()
         weights = (shares * WEIGHTS).ravel()
         return self.center + at, weights, np.where(np.abs(at) < 1e-9, 0.5, at > 0)
 
     @property
     def deviation(self) -> float:
-        """Standard deviation over rows without offsets, at most the largest that a quadrature uses."""
+        """Standard deviation over rows, at most the largest that a quadrature uses."""
         parts = (shift * math.sqrt(share) for shift, share in self.cells)
         return min(math.hypot(self.spread, *parts), _FARTHEST_NODES)
 
@@ -246,6 +246,10 @@ _SEEN_LEVEL, _LEAST_LEVEL = 3.0, 0.03
 """Tails are long if the calibration raises the level by this many standard deviations, and by this much."""
 _PARTS = np.linspace(0.0, 1.0, 101)
 """Parts of the outcomes beyond their bound under the working distribution that may be clipped."""
+_SHORTENED = 0.5
+"""Relative error of the part of the curvature that the bound of the rows removes."""
+_CURVED = 0.01
+"""Relative error of the expected curvature."""
 _START_ERROR = 0.3
 """Standard deviation of the error of the log mean at the start."""
 
@@ -298,6 +302,7 @@ class LogLinearPath(LevelPath):
         self.first, self.first_shape = np.eye(self.p), np.zeros((self.d, self.d))
         self.outside, self.outside_noise = math.nan, 0.0
         self.offset = 0.0 if plan.design.offsets is None else plan.design.offsets[0]
+        self.offsets, self.kept = Offsets(), 1.0
         self.unsettled = self.separated = False
         self.meat: tuple[Floats, float] | None = None
         self.calibration: Mapping[str, Floats] | None = None
@@ -367,11 +372,20 @@ class LogLinearPath(LevelPath):
 
     def take(self, name: str, released: Any) -> None:
         super().take(name, released)
-        if name == NORMS:
+        if name == CENTER and self.plan.design.offsets is not None:
+            center, half = self.plan.design.offsets
+            self.offsets = Offsets(half, (self.offset - center) / half, self._stage_std(CENTER))
+        elif name == NORMS:
             # The coordinates of the first step, in which typical rows have entries of size 1, and their covariance.
             counts = np.asarray(self._rescale(released))
-            ratio = self._root_mean_square(counts, NORMS) / self._typical(counts, NORMS)
+            typical = self._typical(counts, NORMS)
+            ratio = self._root_mean_square(counts, NORMS) / typical
             self.first, self.first_shape = self.whitening.copy(), ratio**2 * self.shape[1:, 1:]
+            # The mean square of the factors that shorten rows to their bound
+            ends = self.plan.norm_ends / typical
+            factors = np.minimum(self.leverage / np.append(ends[0], ends * math.sqrt(ends[1] / ends[0])), 1.0)
+            seen = np.where(counts > SEEN * self._stage_std(NORMS), counts, 0.0)
+            self.kept = float(seen @ factors**2) / float(seen.sum()) if seen.any() else 1.0
 
     def _take_own(self, name: str, released: Any) -> None:
         if name == RATES:
@@ -408,7 +422,7 @@ class LogLinearPath(LevelPath):
         expected = expect_sizes(*at, every=True)
         # A wrong level of the mean changes the sizes too.
         ahead, behind = expect_sizes(*at, off), expect_sizes(*at, -off)
-        blur = noise**2 + (0.01 * float(sizes.sum())) ** 2
+        blur = noise**2 + ((0.01 + self.offsets.error) * float(sizes.sum())) ** 2
         fitness = sum(
             (expected[half] - sizes[half]) ** 2 / (blur + ((ahead[half] - behind[half]) / 2) ** 2) for half in (0, 1)
         )
@@ -476,14 +490,31 @@ class LogLinearPath(LevelPath):
 
     @property
     def _predictors(self) -> Predictors:
-        offsets, cells = self.plan.design.offsets, self._effects()
+        return self._spread_over(self.offsets)
+
+    def _spread_over(self, offsets: Offsets) -> Predictors:
+        """Return the linear predictors for a working distribution of the offsets."""
+        cells = self._effects()
         effects = np.clip(2 * self.raw[1:][cells.own], -LARGEST_EFFECT, LARGEST_EFFECT)
         shifts = (cells.upper - cells.weights @ cells.upper) @ effects
-        each = tuple(zip(shifts.tolist(), cells.weights.tolist(), strict=True))
-        spread = self._cell_spread(cells.own)
-        total = math.hypot(spread, 0.0 if offsets is None else min(offsets[1] / 2, 1.0))
+        each = combine((shifts, cells.weights), offsets.nodes)
         near = {"near": FAR} if self.sharp else {}
-        return Predictors(self.middle, spread, total, math.log(2 * self._half), each, **near)
+        return Predictors(self.middle, self._cell_spread(cells.own), math.log(2 * self._half), each, **near)
+
+    def _fit_offsets(self, matrix: Floats, std: float) -> None:
+        """Fit the working distribution of the offsets to the curvature of the intercept in the first step."""
+        # The curvature of a row is a public function of its linear predictor, and the slopes are still 0. So only
+        # offsets change it, whatever the outcomes are.
+        constant = self.radius * np.linalg.solve(self.whitening.T, np.eye(self.p)[0])
+        seen, noise = float(constant @ matrix @ constant), std * float(constant @ constant)
+
+        def expect(offsets: Offsets) -> float:
+            nodes, weights, _ = self._spread_over(offsets).quadrature()
+            weight, curved = self.tables.curves.evaluate(nodes, "weight", "curved")
+            return self.kept * float(weights @ (weight**2 * curved))
+
+        error = _SHORTENED * (1 - self.kept) + _CURVED
+        self.offsets = self.offsets.fit(expect, seen, math.hypot(noise, error * seen))
 
     def _tabulate(self) -> None:
         """Tabulate the public functions for the present coefficients, dispersion and threshold."""
@@ -568,6 +599,8 @@ class LogLinearPath(LevelPath):
         unit = radius * self.tables.scale * (1 + self.tables.most_pull) / self.tables.curvature
         gradient, noise = released[GRADIENT] * unit, self._std(name, GRADIENT) * unit
         matrix, std = self._matrix(name, CURVATURE, released, self.p)
+        if t == 1 and self.offsets.half:
+            self._fit_offsets(matrix, std)
         size = radius**2 * self.tables.most_curved / self.tables.curvature
         self.found.append(Curvature.noisy(matrix * size, std * size))
         inverse = self._prepare(t, 1.0)

@@ -11,7 +11,7 @@ import pytest
 from dpstats.regression.log_linear_path import WEIGHTS, Predictors, expect_sizes, tabulate
 from dpstats.regression.log_linear_plan import SIZE_CLIP, make_family
 
-ROWS = Predictors(center=0.7, spread=0.6, total=0.6, largest=math.log(200))
+ROWS = Predictors(center=0.7, spread=0.6, largest=math.log(200))
 WIDTHS = (1.25, 2.0, 8.0)
 
 
@@ -43,7 +43,7 @@ def test_functions_of_gamma_outcomes() -> None:
 
 def test_expected_sizes_are_those_of_outcomes() -> None:
     family = make_family("counts")
-    tables = tabulate(family, replace(ROWS, spread=0.0, total=0.0), (1.0, 0.5), 2.0)
+    tables = tabulate(family, replace(ROWS, spread=0.0), (1.0, 0.5), 2.0)
     below, above = expect_sizes(family, tables, (1.0, 0.5))
     mean = math.exp(0.7)
     most = SIZE_CLIP * math.sqrt(mean + 0.5 * mean**2)
