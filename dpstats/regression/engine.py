@@ -48,6 +48,8 @@ from dpstats.release.session import Released, Session
 
 ROLES = {"offset": "offset", "exposure": "exposure", "weights": "weight"}
 """Roles of the further columns, by parameter. The bounds are ``{role}_bounds``."""
+_WIDEST = 1e100
+"""Largest ratio of the bounds of an exposure."""
 ARTICLES = {"weight": "a weight", "offset": "an offset", "exposure": "an exposure"}
 EFFECTS = {
     "offset": "coefficients may be biased",
@@ -75,6 +77,8 @@ def _find_ends(model: Any, parameter: str, role: str) -> tuple[float, float] | N
     if parameter != "offset" and (low < 0 or (low == 0 and parameter == "exposure")):
         least = "greater than 0" if parameter == "exposure" else "at least 0"
         raise refuse(name, given=given, allowed=least)
+    if parameter == "exposure" and high / _WIDEST > low:  # so that all rates of the working model are finite
+        raise refuse(name, given=given, allowed=f"a pair (low, high) with high at most {_WIDEST:g} times low")
     return low, high
 
 

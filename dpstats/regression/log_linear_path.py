@@ -490,9 +490,9 @@ class LogLinearPath(LevelPath):
 
     @property
     def _predictors(self) -> Predictors:
-        return self._spread_over(self.offsets)
+        return self._compute_predictors(self.offsets)
 
-    def _spread_over(self, offsets: Offsets) -> Predictors:
+    def _compute_predictors(self, offsets: Offsets) -> Predictors:
         """Return the linear predictors for a working distribution of the offsets."""
         cells = self._effects()
         effects = np.clip(2 * self.raw[1:][cells.own], -LARGEST_EFFECT, LARGEST_EFFECT)
@@ -503,13 +503,13 @@ class LogLinearPath(LevelPath):
 
     def _fit_offsets(self, matrix: Floats, std: float) -> None:
         """Fit the working distribution of the offsets to the curvature of the intercept in the first step."""
-        # The curvature of a row is a public function of its linear predictor, and the slopes are still 0. So only
-        # offsets change it, whatever the outcomes are.
+        # The curvature of a row is a public function of its linear predictor, and the slopes are still 0. So it
+        # depends on offsets only, for any outcomes.
         constant = self.radius * np.linalg.solve(self.whitening.T, np.eye(self.p)[0])
         seen, noise = float(constant @ matrix @ constant), std * float(constant @ constant)
 
         def expect(offsets: Offsets) -> float:
-            nodes, weights, _ = self._spread_over(offsets).quadrature()
+            nodes, weights, _ = self._compute_predictors(offsets).quadrature()
             weight, curved = self.tables.curves.evaluate(nodes, "weight", "curved")
             return self.kept * float(weights @ (weight**2 * curved))
 

@@ -69,7 +69,7 @@ class Offsets:
         """Return the distribution that best fits a noisy mean over rows, which ``expect`` predicts."""
         each = [replace(self, concentration=float(size)) for size in _CONCENTRATIONS]
         off = (np.array([expect(part) for part in each]) - seen) / noise
-        # The weak preference decides if the mean does not depend on offsets, as that of the curvature for amounts.
+        # The weak preference decides if the mean does not depend on offsets, as the curvature for amounts.
         return each[int(np.argmin(off**2 + np.log(_CONCENTRATIONS) ** 2))]
 
 

@@ -9,6 +9,7 @@ import pandas as pd
 import pytest
 from scipy import stats
 
+from dpstats.errors import InvalidParameter
 from dpstats.regression import PrivateCountRegression
 from dpstats.regression.blocks import Blocks, Design
 from dpstats.regression.log_linear_path import LogLinearPath
@@ -81,3 +82,10 @@ def test_unequal_exposures_are_no_overdispersion() -> None:
         quadratic.append(alpha)
         assert made.intercept_standard_error_ < 0.08
     assert hits >= 5 and np.median(linear) < 2.5 and np.median(quadratic) < 1.0
+
+
+def test_bounds_of_an_exposure_have_a_finite_ratio() -> None:
+    for exposure_bounds in ((1e-300, 1e300), (1e-200, 1.0)):
+        model = PrivateCountRegression(x_bounds=(-1, 1), y_bounds=(0, 9), exposure_bounds=exposure_bounds)
+        with pytest.raises(InvalidParameter, match="at most 1e\\+100 times low"):
+            model.plan(1000, 1)
