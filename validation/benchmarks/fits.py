@@ -66,8 +66,8 @@ REASONS = """\
 * Pearson and PCA have five rounds, Hotelling four. One loop reads all rows, whitens, rounds and adds them up. The first
   round whitens by a diagonal matrix, whose zeros the loop leaves out. Half of the time of the others are products.
 * A linear regression goes through the same loop eight times, a logistic one seven times: four steps, directions, two
-  counts of norms, and a tail. A quarter of a pass are the products that whiten a row, and a quarter is waiting for the
-  rows. Fitted outcomes, curves and residuals are passes before it.
+  counts of norms, and a tail. A quarter of a pass is waiting for the
+  rows, and a quarter are products. Fitted outcomes, curves and residuals are passes before it.
 * The first AdaptiveMean waits 18 ms until scikit-learn's check of an array has looked for plugins of narwhals. The rest
   plans up to 16 stages.
 * The first WorkloadAnswers goes over 2^20 sets of attributes in 31 steps. Fewer steps would change the plan."""
