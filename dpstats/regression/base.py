@@ -606,8 +606,6 @@ class Regression(HasEstimates, PrivateEstimator[SomePlan], ABC):
 
     # Parts of the summary
 
-    _in_percent = staticmethod(in_percent)
-
     def _table_of(self, confidence_level: float | None) -> dict[str, list[str]]:
         """Return the columns of the coefficient table, in the layout of statsmodels."""
         found = self._all_estimates()
@@ -637,7 +635,7 @@ class Regression(HasEstimates, PrivateEstimator[SomePlan], ABC):
             words = f"{significant(total, noise)} (noise sd {significant(noise, noise / 10)})"
             facts.append(("Total weight", f"{words}, as {self.effective_rows_:,.0f} equal rows"))
         outside = [
-            (f"{role.capitalize()}s outside bounds", self._in_percent(share, std))
+            (f"{role.capitalize()}s outside bounds", in_percent(share, std))
             for role, share, std in self._clipped_columns()
         ]
         return [*facts, *outside]

@@ -78,7 +78,8 @@ def _find_ends(model: Any, parameter: str, role: str) -> tuple[float, float] | N
         least = "greater than 0" if parameter == "exposure" else "at least 0"
         raise refuse(name, given=given, allowed=least)
     if parameter == "exposure" and high / _WIDEST > low:  # so that all rates of the working model are finite
-        raise refuse(name, given=given, allowed=f"a pair (low, high) with high at most {_WIDEST:g} times low")
+        allowed = f"a pair (low, high) with high at most {_WIDEST:g} times low"
+        raise refuse(name, given=given, allowed=allowed, remedy="Give narrower bounds.")
     return low, high
 
 

@@ -17,7 +17,7 @@ from sklearn.base import RegressorMixin
 from dpstats.data.parameters import check_flag, check_integer, check_privacy_parameters, check_real
 from dpstats.data.rows import column_of
 from dpstats.errors import refuse, refuse_data
-from dpstats.inference.results import ConfidenceInterval, significant
+from dpstats.inference.results import ConfidenceInterval, in_percent, significant
 from dpstats.mechanisms.unknown_bounds import plan_with_bounds, wants_bounds
 from dpstats.regression.base import Link, exponentiate
 from dpstats.regression.blocks import Design
@@ -209,7 +209,7 @@ class LogLinearRegression(RegressorMixin, CurvedRegression):
             ("Link, covariance", "log; robust (HC)"),
             ("Method", f"noisy Newton steps; residuals clipped at {width} standard deviations"),
             ("Variance of the outcome", self._variance()),
-            ("Outcomes outside bounds", self._in_percent(self.clipped_share_, self.clipped_share_std_)),
+            ("Outcomes outside bounds", in_percent(self.clipped_share_, self.clipped_share_std_)),
             ("Condition of the Hessian", f"{self.condition_:.3g} (released, whitened)"),
         ]
 

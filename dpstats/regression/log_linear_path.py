@@ -1,6 +1,4 @@
-"""Public functions of a log-linear path, over the linear predictor, under a working distribution.
-
-The path of a log-linear regression: estimating equations with bounded rows and clipped residuals.
+"""The path of a log-linear regression: estimating equations with bounded rows and clipped residuals.
 
 The mean is exp(linear predictor). The working distribution of a family gives weights, clipping thresholds, the expected
 clipped residual, which a step subtracts, and the curvature. Everything is public: it depends on released values only.
@@ -13,7 +11,6 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -24,13 +21,10 @@ from dpstats.regression.log_linear_plan import (
     CALIBRATION,
     EXCESS,
     RATES,
-    SIZE_CLIP,
     TILT,
     WIDER,
     Bound,
-    Curves,
     Excess,
-    Family,
     LogLinearPlan,
     LogLinearStep,
     Rates,
@@ -39,178 +33,12 @@ from dpstats.regression.log_linear_plan import (
     make_family,
     rate_ends,
 )
-from dpstats.regression.offsets import Offsets, combine
+from dpstats.regression.log_linear_tables import FAR, Offsets, Predictors, Tables, combine, expect_sizes, tabulate
 from dpstats.regression.passes import Floats
 from dpstats.regression.path import NEGLIGIBLE, WIDEST, Curvature, Estimate, Inverse, positive
 from dpstats.regression.plan import CENTER, LAST_NORMS, NORMS, SEEN, STEPS, size_name, step_name, step_number
 from dpstats.regression.rows import CURVATURE, GRADIENT, MEAT, OUTSIDE, SIZE, coordinates
 from dpstats.regression.two_valued import FLOORS, LARGEST_EFFECT, LastStep, LevelPath
-
-_NEAR = 2.5
-FAR = 8.0
-"""Largest distance of near rows from the center, in standard deviations, and the same if noise is negligible."""
-_FARTHEST_NODES = 2.5
-"""Largest standard deviation of the linear predictor that a quadrature uses."""
-_NODES, WEIGHTS = np.polynomial.hermite_e.hermegauss(9)
-WEIGHTS = WEIGHTS / WEIGHTS.sum()
-
-
-@dataclass(frozen=True)
-class Predictors:
-    """Released moments of the linear predictor over rows.
-
-    Attributes
-    ----------
-    center : float
-        The linear predictor of a row at the center, with the average offset.
-    spread : float
-        Standard deviation over rows of a cell.
-    largest : float
-        Logarithm of the largest allowed outcome.
-    """
-
-    center: float
-    spread: float
-    largest: float
-    cells: tuple[tuple[float, float], ...] = ((0.0, 1.0),)
-    """Shift from the center, and fraction of rows, of cells that have their own nodes.
-
-    A cell has the same values of columns with two values, and the same offset. ``spread`` describes the other columns.
-    """
-
-    near: float = _NEAR
-    """Rows within this many standard deviations of the center have their own curvature and expected residual."""
-
-    def quadrature(self) -> tuple[Floats, Floats, Floats]:
-        """Return nodes, their weights, and the part of each node that belongs to rows above the center."""
-        shifts, shares = np.array(self.cells).T[..., None]
-        at = (shifts + min(self.spread, _FARTHEST_NODES) * _NODES).ravel()
-        weights = (shares * WEIGHTS).ravel()
-        return self.center + at, weights, np.where(np.abs(at) < 1e-9, 0.5, at > 0)
-
-    @property
-    def deviation(self) -> float:
-        """Standard deviation over rows, at most the largest that a quadrature uses."""
-        parts = (shift * math.sqrt(share) for shift, share in self.cells)
-        return min(math.hypot(self.spread, *parts), _FARTHEST_NODES)
-
-    @property
-    def reach(self) -> float:
-        """The largest distance of a cell from the center."""
-        return max(abs(shift) for shift, _ in self.cells)
-
-
-@dataclass(frozen=True, eq=False)
-class Tables:
-    """Functions of the linear predictor, and what a path needs to know of them. For several widths, arrays.
-
-    Attributes
-    ----------
-    nodes, weights, above : array of shape (n_nodes,)
-        Linear predictors of the quadrature over rows, their weights, and the part of each above the center.
-    scale : float
-        Weight times threshold of a row at the center.
-    curvature : float
-        Expected curvature of a typical row, in its units.
-    most_curved : float
-        Largest curvature of a row near the center.
-    most_pull : float
-        Largest absolute expected clipped residual near the center, over its threshold.
-    bias : float
-        Error of the log mean if the expected clipped residual were left out.
-    most_weight : float
-        Largest factor of a row in a step at the nodes.
-    """
-
-    curves: Curves
-    nodes: Floats
-    weights: Floats
-    above: Floats
-    scale: Any
-    curvature: Any
-    most_curved: Any
-    most_pull: Any
-    bias: Any
-    most_weight: Any
-
-
-@lru_cache(maxsize=1024)
-def tabulate(
-    family: Family,
-    predictors: Predictors,
-    dispersion: tuple[float, float],
-    width: float | tuple[float, ...],
-    points: int = 241,
-    clipped: float = 0.0,
-) -> Tables:
-    """Tabulate the public functions for one clipping threshold, or for several along a first axis.
-
-    ``clipped`` is the part of the outcomes above the largest allowed one, under the working distribution, that are
-    clipped to it.
-
-    The result depends on the arguments only, so the replay of a path looks up the tables of the release.
-    """
-    widths: Any = np.array(width)[:, None] if isinstance(width, tuple) else width
-    center, largest = predictors.center, predictors.largest
-    low = max(center - max(6.0, predictors.reach + 1), largest - 25)
-    farthest = max(5.0, predictors.reach + 1, predictors.near * predictors.deviation)
-    high = max(min(center + farthest, largest), low + 1)
-    spacing = (high - low) / (points - 1)
-    mean = np.exp(low + spacing * np.arange(points))
-    clip, weight = family.clip(mean, widths, dispersion), family.weight(mean)
-    bound = Bound(math.exp(largest), clipped)
-    pull = family.clipped_mean(mean, mean, clip, dispersion, bound) / clip
-    step = 0.02
-    ahead, behind = (
-        family.clipped_mean(mean * math.exp(sign * step), mean, clip, dispersion, bound) for sign in (1, -1)
-    )
-    # Slope of the clipped residual, in thresholds
-    slope = np.maximum((ahead - behind) / (2 * step) / clip, 1e-9)
-    size = weight * clip
-    curves = Curves(low, spacing, mean, family.std(mean, dispersion), clip, pull, size, slope)
-    sd, center = predictors.deviation, min(max(center, low), high)
-    scale = curves.evaluate(np.array([center]), "weight")[0][..., 0]
-    curves = replace(curves, weight=size / scale[..., None])
-    end = low + spacing * (points - 1)
-    nodes, weights, above = predictors.quadrature()
-    nodes = np.clip(nodes, low, end)
-    at_weight, at_slope, at_pull = curves.evaluate(nodes, "weight", "curved", "pull")
-    ratio = slope / size * (scale**2)[..., None]
-    near = np.abs(curves.points() - center) <= max(predictors.near * sd, 0.1) + spacing
-    most_curved = ratio[..., near].max(axis=-1)
-    most_pull = np.abs(pull[..., near]).max(axis=-1)
-    return Tables(
-        replace(
-            curves,
-            curved=np.minimum(ratio / most_curved[..., None], 1.0),
-            pull=np.clip(pull, -most_pull[..., None], most_pull[..., None]),
-        ),
-        nodes,
-        weights,
-        above,
-        scale,
-        scale * ((at_weight * at_slope) @ weights),
-        most_curved,
-        most_pull,
-        (np.abs(at_pull) / at_slope) @ weights,
-        at_weight.max(axis=-1),
-    )
-
-
-@lru_cache(maxsize=1024)
-def expect_sizes(
-    family: Family, tables: Tables, dispersion: tuple[float, float], off: float = 0.0, every: bool = False
-) -> tuple[Any, Any]:
-    """Return the expected sizes of residuals below and above the middle, if the log mean is higher by ``off``.
-
-    With ``every``, under each dispersion that the family chooses from. Sizes are in units of ``dispersion``.
-    """
-    at = np.exp(tables.nodes)
-    most = SIZE_CLIP * family.std(at, dispersion)
-    under: Any = tuple(part[..., None] for part in family.dispersions()) if every else dispersion
-    share = family.absolute(at * math.exp(off), at, under, most) / most
-    return share @ (tables.weights * (1 - tables.above)), share @ (tables.weights * tables.above)
-
 
 _WIDTHS = (1.25, 1.5, 1.75, 2.0, 2.25, 2.5, 3.0, 3.5, 4.0, 5.0, 6.0, 7.0, 8.0)
 """Clipping thresholds that a step chooses from, in standard deviations."""

@@ -20,7 +20,7 @@ from dpstats.data.schema import Categories, Column
 from dpstats.data.values import as_int64
 from dpstats.errors import refuse, refuse_data, state_charges
 from dpstats.inference.error_distributions import ErrorDistribution
-from dpstats.inference.results import ConfidenceInterval, list_some
+from dpstats.inference.results import ConfidenceInterval, in_percent, list_some
 from dpstats.mechanisms.unknown_bounds import plan_with_bounds, wants_bounds
 from dpstats.regression.base import Link, Regression, exponentiate
 from dpstats.regression.blocks import Design
@@ -380,7 +380,7 @@ class PrivateLogisticRegression(ClassifierMixin, CurvedRegression):
         facts = [("Method", "noisy Newton steps, whitened; bounded rows")]
         if not np.isnan(self.outcome_rate_):
             noise = float(np.max(self.plan_.noise(RATE).std)) * self.plan_.n_samples / self.nobs
-            facts.append(("Outcome rate", self._in_percent(self.outcome_rate_, noise)))
+            facts.append(("Outcome rate", in_percent(self.outcome_rate_, noise)))
         return [*facts, ("Condition of the Hessian", f"{self.condition_:.3g} (released, whitened)")]
 
 

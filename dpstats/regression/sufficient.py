@@ -15,7 +15,7 @@ from sklearn.base import RegressorMixin
 
 from dpstats.data.parameters import check_choice, check_flag, check_integer, check_privacy_parameters
 from dpstats.errors import refuse
-from dpstats.inference.results import ConfidenceInterval, significant
+from dpstats.inference.results import ConfidenceInterval, in_percent, significant
 from dpstats.regression.base import Regression, SomePlan
 from dpstats.regression.blocks import Design
 from dpstats.regression.coefficient_errors import ErrorLaw, NormalAndLaplace, Student
@@ -115,7 +115,7 @@ class LeastSquares(RegressorMixin, Regression[SomePlan]):
         return [
             *first,
             ("Residual scale", significant(self.scale_, self.scale_ / 10)),
-            ("Outcomes outside bounds", self._in_percent(self.clipped_share_, self.clipped_share_std_)),
+            ("Outcomes outside bounds", in_percent(self.clipped_share_, self.clipped_share_std_)),
             *self._clipping_assumption(),
             last,
         ]

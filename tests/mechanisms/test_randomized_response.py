@@ -254,3 +254,13 @@ def test_exact_intervals_cover_together_and_tests_hold_their_level(n, epsilon, s
         together += bool(((low <= shares) & (shares <= high)).all())
         rejected += result.test(np.array(shares)).pvalue < 0.05
     assert together >= 277 and (rejected <= 26).all()
+
+
+@pytest.mark.parametrize("epsilon", [0.5, 4.0])
+@pytest.mark.parametrize("n", [1, 30, 500])
+def test_no_count_leaves_an_interval_of_length_0(n, epsilon):
+    # A count far below its mean at a proportion of 0 rejects every proportion.
+    survey = RandomizedResponse(epsilon, 2)
+    for ones in range(0, n + 1, max(n // 30, 1)):
+        low, high = survey.estimate(np.arange(n) < ones).confidence_interval()
+        assert np.all((low >= 0) & (high <= 1) & (low < high)), ones

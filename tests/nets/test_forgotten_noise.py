@@ -85,7 +85,7 @@ def louder(plan: Any, place: str, factor: float = 2.0) -> Any:
             )
             stage = replace(stage, blocks=blocks)
         stages.append(stage)
-    # The Newton steps of adjusted means are stages of the plan, and have a plan of their own.
+    # The Newton steps of adjusted means are stages of the plan, and have a separate plan.
     inner = {"steps": louder(plan.steps, place, factor)} if getattr(plan, "steps", None) else {}
     return replace(plan, stages=tuple(stages), **inner)
 

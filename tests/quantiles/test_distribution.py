@@ -144,7 +144,7 @@ def test_the_plan_says_how_wide_the_band_will_be() -> None:
 
 
 def test_simulated_noise_is_kept_for_no_single_edge() -> None:
-    # The errors at a million edges took 9 GB, for a fit of .02 s.
+    # The errors at a million edges took 9 GB, for a fit of 0.02 s.
     plan = PrivateDistribution(bounds=(0, 1), bins=256, missing="drop").plan(500)
     noise = distribution._simulated(plan)
     assert noise.largest.shape == noise.rows.shape == (distribution._SIMULATED,)

@@ -21,12 +21,12 @@ DESIGN = replace(Design.check([(-4, 4), (0, 1), (0, 1)], None, 3, True), two_val
 
 
 def draw(share: float, seed: int = 0) -> np.ndarray:
-    """Return rows of a number and two indicators, of which the last is rare."""
+    """Return rows of a number and two indicators. The last is rare."""
     rng = np.random.default_rng(seed)
     return np.column_stack([rng.normal(size=ROWS), rng.random(ROWS) < 0.4, rng.random(ROWS) < share]).astype(float)
 
 
-def asked(X: np.ndarray, y: np.ndarray) -> tuple[HidingPath, list[tuple[str, Question]]]:
+def ask_all(X: np.ndarray, y: np.ndarray) -> tuple[HidingPath, list[tuple[str, Question]]]:
     """Return the path of a logistic fit without noise in the answers, and its questions."""
     plan = regression_plan("logistic", DESIGN, len(X), 1.0, 1e-6)
     path, rows, found = first_path(plan), Blocks(X, y, DESIGN), []
@@ -44,7 +44,7 @@ def asked(X: np.ndarray, y: np.ndarray) -> tuple[HidingPath, list[tuple[str, Que
 
 def test_the_released_center_decides() -> None:
     for share, hides in ((0.002, True), (0.1, False)):
-        path, _ = asked(draw(share), np.resize([0.0, 1.0], ROWS))
+        path, _ = ask_all(draw(share), np.resize([0.0, 1.0], ROWS))
         assert (path.kept is not None) == hides
         if path.kept is not None:
             assert path.kept.columns.tolist() == [True, True, False] and path.kept.common.tolist() == [0, 0, -1]
@@ -54,7 +54,7 @@ def test_sums_are_of_the_rows_that_remain() -> None:
     X, y = draw(0.002), np.resize([0.0, 1.0], ROWS)
     rare = X[:, 2] > 0
     assert rare.any()
-    _, questions = asked(X, y)
+    _, questions = ask_all(X, y)
     for name, question in questions[1:]:
         assert isinstance(question, WithoutLevels)
         sums = Blocks(X, y, DESIGN).answer(question)
@@ -79,14 +79,14 @@ def test_entries_above_the_diagonal() -> None:
 
 @pytest.mark.parametrize("common", [-1.0, 1.0])
 def test_a_hidden_column_has_most_rows_at_either_end(common: float) -> None:
-    # Only a released mean within the noise of an end hides a column, at the end at which most rows are.
+    # Only a released mean within the noise of a bound hides a column, at the bound of most rows.
     plan = log_linear_plan("counts", 1.0, Design.check((0, 1), (0, 9), 2, True), ROWS, 1.0, 1e-6)
     plan = replace(plan, design=replace(plan.design, two_valued=(True, True)))
     path = first_path(plan)
     assert isinstance(path, HidingPath)
     path.take(CENTER, np.array([0.2, 1.01 * common]))
     assert path.kept is not None and path.kept.common.tolist() == [0.0, common]
-    for center in ([0.2, 0.9 * common], [common, -common]):  # is not near an end; all columns are
+    for center in ([0.2, 0.9 * common], [common, -common]):  # is not near a bound; all columns are
         path = first_path(plan)
         assert isinstance(path, HidingPath)
         path.take(CENTER, np.array(center))
@@ -113,7 +113,7 @@ LINKS: list[tuple[Any, Any, dict[str, Any]]] = [
 
 
 @pytest.mark.parametrize(("kind", "link", "given"), LINKS[:2], ids=["logistic", "counts"])
-def test_one_column_beside_a_hidden_one(kind: Any, link: Any, given: dict[str, Any]) -> None:
+def test_a_column_and_a_hidden_one(kind: Any, link: Any, given: dict[str, Any]) -> None:
     # Its directions have no products above the diagonal, and their stage releases one.
     X = draw(0.002)
     y = link(0.6 * X[:, 0], np.random.default_rng(0))

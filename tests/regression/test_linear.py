@@ -15,6 +15,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer
 
 from dpstats.errors import InvalidParameter
+from dpstats.inference.results import in_percent
 from dpstats.privacy import BudgetExceeded, PrivacyBudget
 from dpstats.regression import PrivateLinearRegression, PrivateLogisticRegression, SufficientStatisticsRegression
 from dpstats.regression.plan import RegressionPlan
@@ -179,9 +180,9 @@ def test_outcomes_beyond_their_bounds_are_counted() -> None:
 
 
 def test_noise_of_a_share_is_printed_without_an_exponent() -> None:
-    assert PrivateLinearRegression._in_percent(1.7, 0.4) == "100.0% (noise sd 40%)"
-    assert PrivateLinearRegression._in_percent(1.7, 0.9) == "– (noise sd 90%)"
-    assert PrivateLinearRegression._in_percent(-0.1, 0.0004) == "0.0% (noise sd 0.04%)"
+    assert in_percent(1.7, 0.4) == "100.0% (noise sd 40%)"
+    assert in_percent(1.7, 0.9) == "– (noise sd 90%)"
+    assert in_percent(-0.1, 0.0004) == "0.0% (noise sd 0.04%)"
 
 
 @pytest.mark.parametrize("case", ["constant column", "collinear", "n < d", "constant outcome", "one value"])
@@ -438,3 +439,27 @@ def test_a_few_residuals_at_the_far_bound_are_named_where_noise_hides_them(share
     y = X @ [1.0, -1.0] + rng.normal(size=n) + far * (rng.random(n) < share)
     fit = PrivateLinearRegression(x_bounds=(-5, 5), y_bounds=(-5, 5 + far * said), epsilon=epsilon, random_state=0)
     assert ("Intercept assumes" in dict(fit.fit(X, y).summary().facts)) == said
+
+
+def clipped_fit(high: float, seed: int = 0) -> PrivateLinearRegression:
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(20_000, 1))
+    y = X[:, 0] + rng.normal(size=20_000)
+    return PrivateLinearRegression(x_bounds=(-4, 4), y_bounds=(-high, high), random_state=seed).fit(X, y)
+
+
+def test_a_bias_by_clipped_outcomes_is_noted_in_its_size() -> None:
+    # Bounds clip 1.6% of the outcomes, and slopes are too small by two of their standard errors.
+    stated, errors = [], []
+    for seed in range(5):
+        model = clipped_fit(3.4, seed)
+        (note,) = (note for note in model.summary().notes if note.startswith("Clipped outcomes may bias"))
+        stated.append(float(note.split("coefficients by ")[1].split()[0]))
+        errors.append((1 - model.coef_[0]) / model.standard_errors_[0])
+    assert np.mean(errors) > 1 and 0.5 * np.mean(errors) < np.mean(stated) < 2 * np.mean(errors)
+
+
+def test_a_bias_that_noise_may_hide_is_a_line() -> None:
+    summary = clipped_fit(9.0).summary()
+    assert "Coefficients assume" in dict(summary.facts)
+    assert not any("outcomes may bias" in note for note in summary.notes)

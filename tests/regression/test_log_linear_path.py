@@ -10,8 +10,9 @@ import pytest
 
 from dpstats.regression.blocks import Blocks, Design
 from dpstats.regression.engine import first_path
-from dpstats.regression.log_linear_path import LogLinearPath, tabulate
+from dpstats.regression.log_linear_path import LogLinearPath
 from dpstats.regression.log_linear_plan import CALIBRATION, EXCESS, RATES, TILT, log_linear_plan
+from dpstats.regression.log_linear_tables import tabulate
 from dpstats.regression.path import Curvature
 from dpstats.regression.plan import STEPS, step_name
 from tests.regression.exact_paths import walked

@@ -8,8 +8,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from dpstats.regression.log_linear_path import WEIGHTS, Predictors, expect_sizes, tabulate
 from dpstats.regression.log_linear_plan import SIZE_CLIP, make_family
+from dpstats.regression.log_linear_tables import WEIGHTS, Predictors, expect_sizes, tabulate
 
 ROWS = Predictors(center=0.7, spread=0.6, largest=math.log(200))
 WIDTHS = (1.25, 2.0, 8.0)

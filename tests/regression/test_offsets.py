@@ -1,4 +1,4 @@
-"""The working distribution of offsets, beside its moments and in fits."""
+"""The working distribution of offsets: its moments, and fits."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from dpstats.regression import PrivateCountRegression
 from dpstats.regression.blocks import Blocks, Design
 from dpstats.regression.log_linear_path import LogLinearPath
 from dpstats.regression.log_linear_plan import log_linear_plan
-from dpstats.regression.offsets import Offsets
+from dpstats.regression.log_linear_tables import Offsets
 from tests.regression.exact_paths import first_path, walked
 
 

@@ -109,6 +109,19 @@ def test_steps_with_independent_noises_are_averaged_by_precision() -> None:
     assert np.allclose(path.left + path.noise, (3 + 3) / 4 * one)
 
 
+def test_directions_in_which_far_rows_counted_less_have_a_weight_of_their_precision() -> None:
+    design = Design.check((-1, 1), (-1, 1), 2, True)
+    path = LinearPath(regression_plan("linear", design, 20_000, 1.0, 1e-6))
+    one, none = np.eye(3), np.zeros((3, 3))
+    known = Curvature(one, none).inverted(0.1)
+    path.noise, path.left, path.earlier = 3.0 * one, none, np.diag([0.0, 0.0, 6.0])
+    path._average(np.ones(3), none, one, known, none)
+    # Precisions are 1/3 and 1, and in the last direction 1/9 and 1.
+    assert np.allclose(path.b, [0.75, 0.75, 0.9])
+    assert np.allclose(path.noise, np.diag([0.75, 0.75, 0.9**2 + 3 * 0.1**2]))
+    assert np.allclose(path.earlier, np.diag([0.0, 0.0, 6 * 0.1**2]))
+
+
 def test_the_longest_rows_are_those_that_the_counts_show() -> None:
     plan = regression_plan("linear", Design.check((-1, 1), (-1, 1), 4, True), 50_000, 1.0, 1e-6)
     path, noise = first_path(plan), float(np.max(plan.noise(NORMS).std))

@@ -153,8 +153,7 @@ def as_markdown(command: str) -> str:
         "",
         "Data with a unit have one bin a unit and `discrete=True`. Their curves are Kaplan and Meier's, but for the "
         "noise. The others have fewer bins than times. Events of one bin are ties. Cox's model divides them by "
-        "Efron's rule, and the ratio here is that of grouped times. They differ most with few rows, large ratios, many "
-        "ties, and hazards that are not proportional, as of waltons.",
+        "Efron's rule, and the ratio here is of grouped times. They differ most with few rows and many ties.",
         "",
         "Largest differences: " + ", ".join(f"{key} {value:.3f}" for key, value in worst.items()) + ".",
         "",

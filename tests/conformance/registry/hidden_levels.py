@@ -49,7 +49,7 @@ class Hiding(Logistic):
 
 
 class _Seen(Blocks):
-    """Rows of which those of the rarer value are left out only if they are few."""
+    """Rows. The rows of the rarer value are left out only if they are few."""
 
     def answer(self, question: Question) -> Any:
         if isinstance(question, WithoutLevels) and np.count_nonzero(self.X[:, 1] == RARE) >= SOME:
@@ -109,7 +109,7 @@ def entries() -> Iterator[Entry]:
         [rng.uniform(-0.8, 0.8, ROWS), np.full(ROWS, COMMON), rng.uniform(-0.8, 0.8, ROWS), np.resize([0.0, 1.0], ROWS)]
     )
     pair = with_row(common, 1.0, COMMON, 1.0, 1.0), with_row(common, 1.0, RARE, 1.0, 1.0)
-    # One row more, and those of the level are no longer few.
+    # One row more, and the rows of the level are no longer few.
     almost = common.copy()
     almost[1:SOME, 1], almost[1:SOME, 3] = RARE, 1.0
     several = with_row(almost, 1.0, COMMON, 1.0, 1.0), with_row(almost, 1.0, RARE, 1.0, 1.0)

@@ -13,13 +13,13 @@ import pandas as pd
 from dpstats.data.rows import Table
 from dpstats.data.schema import Categories
 from dpstats.groups import GroupMeans
-from dpstats.privacy import JointStage, Plan
-from dpstats.regression import PrivateLinearRegression, engine
+from dpstats.privacy import Plan
+from dpstats.regression import PrivateLinearRegression
 from dpstats.regression.blocks import Question
 from dpstats.regression.levels_plan import CLIPPED, Centered, ResidualTotals, check_factors
 from dpstats.release.session import Session
 from registry.entry import Dataset, Entry, PlantedBug, Understated, less_noise
-from registry.regression import answered, attack, worst_rows
+from registry.regression import answered, attack, walk, worst_rows
 
 OPTIONS = {
     "groups": (0, 1, 2),
@@ -133,17 +133,9 @@ def questions(estimator: Any) -> tuple[Any, list[Question]]:
     if isinstance(estimator, OneRare):
         k[3:] %= 2
     y = X @ [0.3, -0.2] + np.array([-0.1, 0.0, 0.2])[k] + rng.normal(scale=0.05, size=ROWS)
-    plan, asked = estimator.plan(ROWS, 2 if isinstance(estimator, Factors) else 3), []
+    plan = estimator.plan(ROWS, 2 if isinstance(estimator, Factors) else 3)
     data = np.column_stack([X, y, k, rng.uniform(0.2, 1.0, ROWS)])
-    rows, path = estimator._read(table(estimator, data), plan), engine.first_path(plan)
-    with Session.simulated(plan, rng) as session:
-        for stage in plan.stages:
-            question = path.question(stage.name)
-            asked.append(question)
-            found = rows.answer(question)
-            joint = isinstance(stage, JointStage)
-            path.take(stage.name, session.add(stage.name, found if joint else found[stage.name]))
-    return plan, asked
+    return plan, walk(plan, estimator._read(table(estimator, data), plan), rng)
 
 
 def pairs_of(question: Question, design: Any) -> Iterator[tuple[np.ndarray, np.ndarray]]:
@@ -317,7 +309,7 @@ def entries() -> Iterator[Entry]:
     yield _entry("means of groups without slopes, Laplace", Adjusted(**PURE), 0.3)
     others = Adjusted(**OPTIONS, randomized=False)
     yield _entry("adjusted means of other groups", others, 0.3, understated=(clipped_outcomes_twice(),))
-    # One row more, and those of the last level are no longer few.
+    # One row more, and the rows of the last level are no longer few.
     several = neighbors([1.0, 1.0, 1.0, 1.0], [1.0, 1.0, 1.0, 2.0])
     for data in several:
         data[1:SOME], data[SOME:, 3] = [1.0, 1.0, 1.0, 2.0], np.arange(SOME, ROWS) % 2

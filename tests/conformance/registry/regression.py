@@ -164,18 +164,20 @@ def questions(estimator: Any, n: int, d: int) -> tuple[Any, list[Question]]:
         y = rng.poisson(np.exp(1 + y)).astype(float)
     data = np.column_stack([X, y, *(rng.uniform(*FURTHER[role], n) for role in further(estimator))])
     plan = estimator.plan(n, d)
-    asked: list[Question] = []
-    path = first_path(plan)
-    rows = estimator._read(table(estimator, data), plan)
+    return plan, walk(plan, estimator._read(table(estimator, data), plan), rng)
+
+
+def walk(plan: Any, rows: Any, rng: np.random.Generator) -> list[Question]:
+    """Return what the stages of a plan ask of rows, on one way that noise could lead to."""
+    asked, path = [], first_path(plan)
     with Session.simulated(plan, rng) as session:
         for stage in plan.stages:
-            question = path.question(stage.name)
-            asked.append(question)
-            found = rows.answer(question)
+            asked.append(path.question(stage.name))
+            found = rows.answer(asked[-1])
             path.take(
                 stage.name, session.add(stage.name, found if isinstance(stage, JointStage) else found[stage.name])
             )
-    return plan, asked
+    return asked
 
 
 def at_radius(question: Step, design: Any, direction: np.ndarray) -> np.ndarray:
