@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 from dpstats.data.rows import add_sums
 from dpstats.data.values import as_int64
 from dpstats.errors import ScaleOutOfRange
-from dpstats.lattice.rounding import compile_loops, is_compiled, squared_norms
+from dpstats.lattice.rounding import compile_loops, is_compiled, read_ahead, squared_norms
 from dpstats.lattice.sums import default_threads
 from dpstats.parallel import one_blas_thread
 
@@ -437,12 +437,14 @@ def add_rows(
     for k in range(len(table)):
         for j in range(width):
             used[k // 4, j // 4] |= table[k, j] != 0.0
+    line_bytes = _LINE * rows.itemsize
     count = 0
     for begin in range(0, n, most):
         end = min(begin + most, n)
         block[:] = 0.0
         for start in range(begin, end, _LINE):
             some = min(_LINE, end - start)
+            ahead = rows.ctypes.data + (start + _LINE) * d * rows.itemsize
             if rows.ndim == 3:
                 panel = rows[start // _LINE]
                 for j in range(d):
@@ -466,6 +468,7 @@ def add_rows(
                             reach[i] = max(reach[i], abs(line[i]))
                 lines[d:] = 0.0
                 for k in range(0, len(table), 4):
+                    read_ahead(ahead + k * line_bytes, min(4, d - k) * line_bytes)
                     to_a, to_b, to_c, to_d = out[k], out[k + 1], out[k + 2], out[k + 3]
                     row_a, row_b, row_c, row_d = table[k], table[k + 1], table[k + 2], table[k + 3]
                     to_a[:], to_b[:], to_c[:], to_d[:] = row_a[width], row_b[width], row_c[width], row_d[width]

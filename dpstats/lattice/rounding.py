@@ -226,6 +226,8 @@ def compile_loops(*functions: Callable[..., Any], **options: Any) -> tuple[Any, 
     except Exception:  # numba is missing, or does not work with another installed package
         return None
 
+    _compile_read_ahead()
+
     def build(**where: bool) -> tuple[Any, ...]:
         compile_loop = numba.njit(nogil=True, error_model="numpy", **options, **where)
         return tuple(map(compile_loop, functions))
@@ -234,6 +236,44 @@ def compile_loops(*functions: Callable[..., Any], **options: Any) -> tuple[Any, 
         return build(cache=True)
     except RuntimeError:  # no folder for the cache
         return build()
+
+
+_CACHE_LINE = 64  # bytes
+
+
+def read_ahead(address: int, size: int) -> None:
+    """Ask the processor for bytes that a compiled loop reads soon, so that a pass need not wait for them.
+
+    There need not be any. This changes the cache only, and no result.
+    """
+
+
+@cache
+def _compile_read_ahead() -> None:
+    """Tell numba how to compile `read_ahead`."""
+    from llvmlite import ir
+    from numba import types
+    from numba.extending import intrinsic, overload
+
+    @intrinsic  # type: ignore[untyped-decorator]
+    def fetch(_: Any, address: Any) -> Any:
+        def build(_: Any, builder: Any, __: Any, given: Any) -> Any:
+            pointer, number = ir.IntType(8).as_pointer(), ir.IntType(32)
+            kind = ir.FunctionType(ir.VoidType(), [pointer, number, number, number])
+            instruction = builder.module.declare_intrinsic("llvm.prefetch", [pointer], kind)
+            read, keep, data = number(0), number(3), number(1)
+            builder.call(instruction, [builder.inttoptr(given[0], pointer), read, keep, data])
+            return given[0]
+
+        return types.intp(types.intp), build
+
+    @overload(read_ahead)  # type: ignore[untyped-decorator]
+    def _(address: Any, size: Any) -> Any:
+        def fetch_lines(address: Any, size: Any) -> None:
+            for line in range(address, address + size, _CACHE_LINE):
+                fetch(line)
+
+        return fetch_lines
 
 
 @dataclass(frozen=True)
@@ -282,10 +322,9 @@ class BoxKernel:
         width = lines.shape[1]
         d = width // rows_per_line
 
-        def tile(value: Columns) -> Floats:
-            return np.tile(np.broadcast_to(np.asarray(value, dtype=np.float64), (d,)), rows_per_line)
-
-        numbers = tuple(map(tile, (self.scale, self.shift, self.low, self.high, self.center)))
+        numbers = np.empty((5, rows_per_line, d))
+        for beside, value in zip(numbers, (self.scale, self.shift, self.low, self.high, self.center), strict=True):
+            beside[:] = value
         sums = np.zeros((3, n_groups, width), dtype=np.int64)
         kept, lost = np.zeros((2, n_groups), dtype=np.int64)
         parts = SHARES if self.shares else self.powers
@@ -295,7 +334,7 @@ class BoxKernel:
             lines,
             codes,
             d,
-            *numbers,
+            *numbers.reshape(5, width),
             self.zero,
             self.bits,
             parts,

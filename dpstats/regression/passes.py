@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpstats.data.values import as_int64
-from dpstats.lattice.rounding import FEWEST, compile_loops, squared_norms
+from dpstats.lattice.rounding import FEWEST, compile_loops, read_ahead, squared_norms
 
 # Bin edges for numbers that are not negative
 
@@ -280,10 +280,12 @@ def apply_columns(operation: np.ufunc, rows: Floats, values: Floats, out: Floats
 def add_points(X: Any, center: Any, scale: Any, near: float, panels: Any) -> int:
     """Write integer rows, and return how many entries are not near."""
     d, width = X.shape[1], panels.shape[2]
-    beyond = 0
+    beyond, line_bytes = 0, width * X.itemsize
     for start in range(0, len(X), width):
         panel, piece = panels[start // width], X[start : start + width]
+        ahead = X.ctypes.data + (start + width) * d * X.itemsize
         for j in range(d):
+            read_ahead(ahead + j * line_bytes, line_bytes)
             line, middle, size = panel[j], center[j], scale[j]
             for i in range(len(piece)):
                 step = (piece[i, j] - middle) * size
