@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import chdtrc
+from scipy.special import chdtrc, ndtr
 
 from dpstats.data.rows import Rows, Sums, Table
 from dpstats.errors import refuse, show_names
@@ -32,6 +32,8 @@ from dpstats.release.session import Released
 Floats = NDArray[np.float64]
 
 _SHOWN = 6
+_EXCESS, _LEAST = 0.5, 1e-12
+"""Mean distance of a clipped outcome from its bound, in standard deviations of all outcomes, and the least variance."""
 _GRID, _ROUNDS = 65, 4
 
 
@@ -189,8 +191,8 @@ class AdjustedMeans:
         found = engine.walked(released, plan).estimate()
         self.plan, self._found, self.ratio, self.is_adjusted = plan, found, found.ratio, plan.steps is not None
         self.counts, self.counts_noise = found.counts, found.counts_noise
-        self.std, self.std_noise = (plan.design.y_half * part for part in found.shown_deviations)
         self.clipped = self._measure_clipping(float(np.ravel(released[CLIPPED])[0])) if CLIPPED in released else None
+        self.std, self.std_noise = (plan.design.y_half * part for part in found.shown_deviations)
         unit = plan.design.y_half / plan.design.half
         known = found.path.fit.identified if self.is_adjusted else np.zeros(unit.size, dtype=np.bool_)
         covariates = np.delete(np.arange(plan.n_features), plan.outcome)
@@ -203,9 +205,16 @@ class AdjustedMeans:
 
     def _measure_clipping(self, share: float) -> ClippingBias:
         """Return the bias by clipped outcomes, whose fraction of the rows of declared groups is released."""
-        of_all = self.plan.n_samples / self._found.path.fit.found.rows
-        effect = float(np.nanmax(self.std / np.maximum(self.errors.standard_error, 1e-300), initial=0.0))
+        found = self._found
+        of_all = self.plan.n_samples / found.path.fit.found.rows
         noise = float(np.max(self.plan.noise(CLIPPED).std)) * of_all
+        # More outcomes are clipped in a group whose mean is closer to a bound: their fraction, for normal outcomes.
+        mean, std = found.means.estimate[:, 0], math.sqrt(max(found.path.variance, _LEAST))
+        beyond = np.maximum(ndtr((np.abs(mean) - 1) / std), _LEAST)
+        rows = np.maximum(found.counts, found.counts_noise)
+        low, high = found.means.ends(1.0)
+        error = np.hypot((high - low)[:, 0] / 2, np.sqrt(np.diagonal(found.covariance)))
+        effect = float(np.max(_EXCESS * std * beyond / error)) * float(rows.sum() / (rows @ beyond))
         return ClippingBias(share * of_all, noise, effect, "means and differences", "the bounds")
 
     @property

@@ -21,9 +21,9 @@ from dpstats.regression.passes import Floats
 
 # Bias by clipped outcomes
 
-_NAMED, _HIDDEN = 0.5, 0.7
+_NAMED = 0.5
 """Bias in standard errors that a note names if it is seen, and a line if noise hides it: intervals of level 0.95 then
-cover 0.92 and 0.89."""
+cover 0.92."""
 
 
 @dataclass(frozen=True)
@@ -64,7 +64,7 @@ class ClippingBias:
         """The lines of a summary: the fraction, and the bias that noise can hide unless a note names it."""
         found = [("Outcomes outside bounds", in_percent(self.share, self.noise))]
         hidden = (max(self.share, 0.0) + 2 * self.noise) * self.effect
-        if hidden > _HIDDEN and not self.notes:
+        if hidden > _NAMED and not self.notes:
             words = f"outcomes within {self.bounds} (noise can hide a bias of {hidden:.1f} se)"
             found.append((f"{self.estimates.capitalize()} assume", words))
         return found

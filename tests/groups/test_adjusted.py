@@ -112,7 +112,7 @@ def test_clipped_outcomes_are_counted_and_named() -> None:
     share = float((trial(20_000)["y"] > 155).mean())
     assert wide.clipped_share_ == pytest.approx(0, abs=4 * wide.clipped_share_std_)
     assert narrow.clipped_share_ == pytest.approx(share, abs=4 * narrow.clipped_share_std_)
-    words = "outcomes are outside their bounds"
+    words = "Clipped outcomes may bias means and differences"
     assert words in str(narrow.summary()) and words not in str(wide.summary())
     for other in (fit(240), fit(240, randomized=False, bounds_are="hard")):
         assert not hasattr(other, "clipped_share_")
