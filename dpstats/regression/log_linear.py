@@ -310,7 +310,8 @@ class PrivateCountRegression(LogLinearRegression):
 
     **Limits.** Intercepts undercover at means below 0.25, and with very long tails slopes do too. Interactions with
     a group of few events, and strong effects of undeclared yes/no columns in few rows, undercover without a note.
-    Rare yes/no columns have long intervals.
+    Rare yes/no columns have long intervals. Clipped counts with longer tails bias coefficients; a note or a line of the
+    summary states how far.
 
     References
     ----------
@@ -403,7 +404,8 @@ class PrivateGammaRegression(LogLinearRegression):
     distribution), the intercept is too small.
 
     **Limits.** With very long tails (lognormal factors with a standard deviation of 1.5) intercepts undercover. At
-    small epsilon the steps may not settle. A warning states it, and intervals are long.
+    small epsilon the steps may not settle. A warning states it, and intervals are long. Clipped amounts with longer
+    tails bias coefficients; a note or a line of the summary states how far.
 
     References
     ----------
