@@ -52,7 +52,7 @@ class ClippingBias:
     def notes(self) -> list[str]:
         """The note of a bias that the release shows."""
         bias = self.share * self.effect
-        if self.share <= 2 * self.noise or bias <= _NAMED:
+        if self.share <= 2 * self.noise or not bias > _NAMED:
             return []
         return [
             f"Clipped outcomes may bias {self.estimates} by {bias:.1f} standard errors: {100 * self.share:.2g}% of the "

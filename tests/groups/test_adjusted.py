@@ -118,6 +118,21 @@ def test_clipped_outcomes_are_counted_and_named() -> None:
         assert not hasattr(other, "clipped_share_")
 
 
+def test_a_small_group_near_the_bound_has_most_of_the_clipped_outcomes() -> None:
+    # 1% of all outcomes are clipped, and a tenth of those in the group.
+    rng = np.random.default_rng(0)
+    k = (rng.random(20_000) < 0.05).astype(int)
+    x = rng.normal(size=20_000) + 0.5 * k
+    y = 1 + x + 1.5 * k + rng.normal(size=20_000)
+    made: Any = {"groups": [0, 1], "adjust": [0], "epsilon": 20.0, "random_state": 0, "randomized": False}
+    fitted = GroupMeans(bounds=np.array([[-4, 5], [-6, 4.8]]), **made).fit(np.column_stack([x, y]), k)
+    (note,) = (note for note in fitted.summary().notes if note.startswith("Clipped outcomes"))
+    found = fitted.adjusted_difference(1, 0)
+    low, high = (float(end[0]) for end in found.confidence_interval())
+    bias = (1.5 - (low + high) / 2) / ((high - low) / 3.92)
+    assert 0.5 * bias < float(note.split("differences by ")[1].split()[0]) < 2 * bias
+
+
 def test_a_covariate_that_noise_hides_is_named() -> None:
     # Its values fill a thousandth of its bounds and differ between groups: no difference is adjusted for it.
     rng = np.random.default_rng(0)

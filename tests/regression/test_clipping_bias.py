@@ -20,6 +20,7 @@ from dpstats.regression.coefficient_errors import ClippingBias
         (-0.01, 0.006, 60.0, False, True),
         (-0.01, 0.006, 40.0, False, False),
         (0.0, 0.0, np.inf, False, False),
+        (0.1, 0.0, np.nan, False, False),
     ],
 )
 def test_a_bias_is_noted_or_assumed_away(share, noise, effect, noted, assumed) -> None:
