@@ -24,6 +24,8 @@ from dpstats.regression.passes import Floats
 _NAMED = 0.5
 """Bias in standard errors that a note names if it is seen, and a line if noise hides it: intervals of level 0.95 then
 cover 0.92."""
+_MOST = 0.5
+"""Clipped fraction from which residuals do not show how far outcomes are beyond the bounds, as for equal outcomes."""
 
 
 @dataclass(frozen=True)
@@ -51,13 +53,13 @@ class ClippingBias:
     @property
     def notes(self) -> list[str]:
         """The note of a bias that the release shows."""
-        bias = self.share * self.effect
-        if self.share <= 2 * self.noise or not bias > _NAMED:
+        bias, where = self.share * self.effect, f"lie outside {self.bounds}. Widen {self.bounds}."
+        if self.share <= 2 * self.noise:
             return []
-        return [
-            f"Clipped outcomes may bias {self.estimates} by {bias:.1f} standard errors: {100 * self.share:.2g}% of the "
-            f"outcomes lie outside {self.bounds}. Widen {self.bounds}."
-        ]
+        if self.share > _MOST:
+            return [f"{self.estimates.capitalize()} do not describe the outcomes: most of them {where}"]
+        words = f"Clipped outcomes may bias {self.estimates} by {bias:.1f} standard errors"
+        return [f"{words}: {100 * self.share:.2g}% of the outcomes {where}"] if bias > _NAMED else []
 
     @property
     def facts(self) -> list[tuple[str, str]]:

@@ -21,6 +21,7 @@ from dpstats.regression.coefficient_errors import ClippingBias
         (-0.01, 0.006, 40.0, False, False),
         (0.0, 0.0, np.inf, False, False),
         (0.1, 0.0, np.nan, False, False),
+        (0.9, 0.1, 0.0, True, False),  # equal outcomes beyond the bounds have no residuals
     ],
 )
 def test_a_bias_is_noted_or_assumed_away(share, noise, effect, noted, assumed) -> None:
