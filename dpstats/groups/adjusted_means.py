@@ -209,8 +209,9 @@ class AdjustedMeans:
         of_all = self.plan.n_samples / found.path.fit.found.rows
         noise = float(np.max(self.plan.noise(CLIPPED).std)) * of_all
         # More outcomes are clipped in a group whose mean is closer to a bound: their fraction, for normal outcomes.
-        std = math.sqrt(max(found.path.variance, _LEAST))
-        beyond = np.maximum(ndtr((np.abs(found.path.centers.outcomes) - 1) / std), _LEAST)
+        # Means at equal covariates: fractions by the means of the outcomes overstate the bias in most designs.
+        mean, std = found.means.estimate[:, 0], math.sqrt(max(found.path.variance, _LEAST))
+        beyond = np.maximum(ndtr((np.abs(mean) - 1) / std), _LEAST)
         rows = np.maximum(found.counts, found.counts_noise)
         low, high = found.means.ends(1.0)
         error = np.hypot((high - low)[:, 0] / 2, np.sqrt(np.diagonal(found.covariance)))
