@@ -13,17 +13,18 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import chdtrc
+from scipy.special import chdtrc, ndtr
 
 from dpstats.data.rows import Rows, Sums, Table
 from dpstats.errors import refuse, show_names
-from dpstats.inference.results import in_percent, list_some
+from dpstats.inference.results import list_some
 from dpstats.lattice import check_finite
 from dpstats.means.moments import Region
 from dpstats.means.ratio import DifferenceErrors, RatioErrors
 from dpstats.privacy.guarantee import Neighbors
 from dpstats.regression import engine
 from dpstats.regression.blocks import Design, DesignRows
+from dpstats.regression.coefficient_errors import ClippingBias
 from dpstats.regression.levels import LevelMeans
 from dpstats.regression.levels_plan import CLIPPED, LevelsPlan, choose_law, levels_plan
 from dpstats.release.session import Released
@@ -31,9 +32,8 @@ from dpstats.release.session import Released
 Floats = NDArray[np.float64]
 
 _SHOWN = 6
-_SEEN, _MANY_CLIPPED = 2.0, 0.005
-"""Clipped outcomes are named from this many standard deviations of the noise, and from this fraction. Smaller ones
-moved differences by less than their errors at 20,000 rows and epsilon = 1."""
+_EXCESS, _LEAST = 0.5, 1e-12
+"""Mean distance of a clipped outcome from its bound, in standard deviations of all outcomes, and the least variance."""
 _GRID, _ROUNDS = 65, 4
 
 
@@ -191,7 +191,7 @@ class AdjustedMeans:
         found = engine.walked(released, plan).estimate()
         self.plan, self._found, self.ratio, self.is_adjusted = plan, found, found.ratio, plan.steps is not None
         self.counts, self.counts_noise = found.counts, found.counts_noise
-        self.clipped = self._clipped_share(float(np.ravel(released[CLIPPED])[0])) if CLIPPED in released else None
+        self.clipped = self._measure_clipping(float(np.ravel(released[CLIPPED])[0])) if CLIPPED in released else None
         self.std, self.std_noise = (plan.design.y_half * part for part in found.shown_deviations)
         unit = plan.design.y_half / plan.design.half
         known = found.path.fit.identified if self.is_adjusted else np.zeros(unit.size, dtype=np.bool_)
@@ -203,10 +203,20 @@ class AdjustedMeans:
             self.slopes[known] = (found.path.fit.slopes * unit)[known]
             self.slopes_errors[known] = (errors * unit)[known]
 
-    def _clipped_share(self, share: float) -> tuple[float, float]:
-        """Return the fraction of clipped outcomes among the rows of declared groups, and the noise of it."""
-        of_all = self.plan.n_samples / self._found.path.fit.found.rows
-        return share * of_all, float(np.max(self.plan.noise(CLIPPED).std)) * of_all
+    def _measure_clipping(self, share: float) -> ClippingBias:
+        """Return the bias by clipped outcomes, whose fraction of the rows of declared groups is released."""
+        found = self._found
+        of_all = self.plan.n_samples / found.path.fit.found.rows
+        noise = float(np.max(self.plan.noise(CLIPPED).std)) * of_all
+        # More outcomes are clipped in a group whose mean is closer to a bound: their fraction, for normal outcomes.
+        # Means at equal covariates: fractions by the means of the outcomes overstate the bias in most designs.
+        mean, std = found.means.estimate[:, 0], math.sqrt(max(found.path.variance, _LEAST))
+        beyond = np.maximum(ndtr((np.abs(mean) - 1) / std), _LEAST)
+        rows = np.maximum(found.counts, found.counts_noise)
+        low, high = found.means.ends(1.0)
+        error = np.hypot((high - low)[:, 0] / 2, np.sqrt(np.diagonal(found.covariance)))
+        effect = float(np.max(_EXCESS * std * beyond / error)) * float(rows.sum() / (rows @ beyond))
+        return ClippingBias(share * of_all, noise, effect, "means and differences", "the bounds")
 
     @property
     def errors(self) -> RatioErrors:
@@ -264,12 +274,8 @@ class AdjustedMeans:
         else:
             same = "by a linear model with the same slopes in all groups"
             notes.append(f"Groups are compared at equal covariates, {same}.")
-        if self.clipped is not None and self.clipped[0] > max(_SEEN * self.clipped[1], _MANY_CLIPPED):
-            notes.append(
-                f"{in_percent(*self.clipped)} of the outcomes are outside their bounds, and are clipped. "
-                "Clipped outcomes are not linear in the covariates, so intervals of differences may miss. Widen "
-                "the bounds."
-            )
+        if self.clipped is not None:
+            notes += self.clipped.notes
         if hidden:
             # Differences of randomized groups are right for any slope of a covariate.
             words = "their slopes count as 0" if plan.randomized else "their slopes can have any value"

@@ -59,7 +59,6 @@ from dpstats.inference.results import (
     ConfidenceInterval,
     Summary,
     hidden_spreads_note,
-    in_percent,
     list_some,
     print_spreads,
     significant,
@@ -351,7 +350,7 @@ class GroupMeans(RatioEstimator[GroupMeansPlan]):
             self.means_, self.std_, self.std_noise_std_ = self._known_means(), means.std, means.std_noise
             self.slopes_, self.slopes_standard_errors_ = means.slopes, means.slopes_errors
             if means.clipped is not None:
-                self.clipped_share_, self.clipped_share_std_ = means.clipped
+                self.clipped_share_, self.clipped_share_std_ = means.clipped.share, means.clipped.noise
             return
         noise = plan.totals_noise
         ratio: Ratio
@@ -713,7 +712,7 @@ class GroupMeans(RatioEstimator[GroupMeansPlan]):
             ("Noise of a count", f"sd {self.counts_noise_std_:.3g} {self.privacy_.units}"),
         ]
         if self._adjusted is not None and self._adjusted.clipped is not None:
-            facts.append(("Outcomes outside bounds", in_percent(*self._adjusted.clipped)))
+            facts += self._adjusted.clipped.facts
         found = replace(
             found,
             title="Private means of groups",

@@ -34,7 +34,7 @@ from dpstats.inference.results import (
     with_missing,
 )
 from dpstats.lattice import check_finite
-from dpstats.regression.coefficient_errors import NORMAL, ErrorLaw, MappedErrors, ScaledErrors
+from dpstats.regression.coefficient_errors import NORMAL, ClippingBias, ErrorLaw, MappedErrors, ScaledErrors
 from dpstats.regression.engine import EFFECTS, ROLES, join_columns, list_columns, read, read_moments, release
 from dpstats.regression.hypotheses import Hypotheses, unquote
 from dpstats.regression.linear_path import STAGE, MomentsPlan
@@ -52,7 +52,7 @@ NOT_TESTED = "A dash: not tested, because a coefficient is not identified."
 _SOME_OBSERVED = 2.5
 """The same from which noise does not explain all of them. A fit uses the number of two standard deviations at least."""
 MANY_OUTSIDE = 0.02
-"""Fraction of clipped values above which a summary warns of clipping."""
+"""Fraction of clipped weights, offsets or exposures above which a summary warns of clipping."""
 
 
 class Link(NamedTuple):
@@ -649,9 +649,17 @@ class Regression(HasEstimates, PrivateEstimator[SomePlan], ABC):
         ]
 
     @property
-    def _clips_many(self) -> bool:
-        """Whether the release shows that many outcomes are outside their bounds."""
-        return hasattr(self, "clipped_share_") and self.clipped_share_ - 2 * self.clipped_share_std_ > MANY_OUTSIDE
+    def _clipping(self) -> ClippingBias:
+        """The bias that clipped outcomes may cause."""
+        known, level = np.asarray(self.identified_), self._excess if self._first else 0.0
+        errors = np.append(self.intercept_standard_error_ if self._first else 1.0, self.standard_errors_[known])
+        sizes = np.append(level, np.abs(self.coef_[known])) / np.maximum(errors, 1e-300)
+        return ClippingBias(self.clipped_share_, self.clipped_share_std_, float(np.nanmax(sizes, initial=0.0)))
+
+    @property
+    def _excess(self) -> float:
+        """Mean distance of clipped outcomes from their bound for an exponential tail, in units of the intercept."""
+        return 0.0
 
     def _notes(self) -> list[str]:
         """Return the assumptions of the coefficients, and advice if noise hides some of them."""
@@ -701,11 +709,8 @@ class Regression(HasEstimates, PrivateEstimator[SomePlan], ABC):
                 f"Not identified at this n and epsilon: {list_some(levels)}. Noise hides which rows have these levels, "
                 f"so intervals reflect only the range of the outcome. {remedy}"
             )
-        if self._clips_many:
-            notes.append(
-                f"More than {100 * MANY_OUTSIDE:.0f}% of the outcomes lie outside y_bounds. Coefficients describe the "
-                "clipped outcomes, and may be too small. Widen y_bounds."
-            )
+        if hasattr(self, "clipped_share_"):
+            notes += self._clipping.notes
         notes += [
             f"More than {100 * MANY_OUTSIDE:.0f}% of the {role}s lie outside {role}_bounds. They are clipped to "
             f"the nearer bound, so {EFFECTS[role]}. Widen {role}_bounds."

@@ -16,7 +16,61 @@ from scipy.special import expit, gammaln, kve, logit, ndtr, ndtri
 
 from dpstats.data.values import quiet
 from dpstats.inference.error_distributions import ErrorDistribution, Limits, StatedErrors, Tail
+from dpstats.inference.results import in_percent
 from dpstats.regression.passes import Floats
+
+# Bias by clipped outcomes
+
+_NAMED = 0.5
+"""Bias in standard errors that a note names if it is seen, and a line if noise hides it: intervals of level 0.95 then
+cover 0.92."""
+_MOST = 0.5
+"""Clipped fraction from which residuals do not show how far outcomes are beyond the bounds, as for equal outcomes."""
+
+
+@dataclass(frozen=True)
+class ClippingBias:
+    """The bias that outcomes outside their bounds may cause.
+
+    Attributes
+    ----------
+    share, noise : float
+        Released fraction of these outcomes, and the standard deviation of its noise.
+    effect : float
+        Largest bias of an estimate in its standard errors, for each unit of this fraction. The mean outcome moves by
+        the mean distance of clipped outcomes from their bound. Slopes on normal columns are multiplied by the fraction
+        that is not clipped (Stein's lemma), so the largest move is the slope.
+    estimates, bounds : str
+        Names of the estimates, and of the bounds.
+    """
+
+    share: float
+    noise: float
+    effect: float
+    estimates: str = "coefficients"
+    bounds: str = "y_bounds"
+
+    @property
+    def notes(self) -> list[str]:
+        """The note of a bias that the release shows."""
+        bias, where = self.share * self.effect, f"lie outside {self.bounds}. Widen {self.bounds}."
+        if self.share <= 2 * self.noise:
+            return []
+        if self.share > _MOST:
+            return [f"{self.estimates.capitalize()} do not describe the outcomes: most of them {where}"]
+        words = f"Clipped outcomes may bias {self.estimates} by {bias:.1f} standard errors"
+        return [f"{words}: {100 * self.share:.2g}% of the outcomes {where}"] if bias > _NAMED else []
+
+    @property
+    def facts(self) -> list[tuple[str, str]]:
+        """The lines of a summary: the fraction, and the bias that noise can hide unless a note names it."""
+        found = [("Outcomes outside bounds", in_percent(self.share, self.noise))]
+        hidden = (max(self.share, 0.0) + 2 * self.noise) * self.effect
+        if hidden > _NAMED and not self.notes:
+            words = f"outcomes within {self.bounds} (noise can hide a bias of {hidden:.1f} se)"
+            found.append((f"{self.estimates.capitalize()} assume", words))
+        return found
+
 
 # Distributions of errors
 

@@ -17,7 +17,7 @@ from sklearn.base import RegressorMixin
 from dpstats.data.parameters import check_flag, check_integer, check_privacy_parameters, check_real
 from dpstats.data.rows import column_of
 from dpstats.errors import refuse, refuse_data
-from dpstats.inference.results import ConfidenceInterval, in_percent, significant
+from dpstats.inference.results import ConfidenceInterval, significant
 from dpstats.mechanisms.unknown_bounds import plan_with_bounds, wants_bounds
 from dpstats.regression.base import Link, exponentiate
 from dpstats.regression.blocks import Design
@@ -28,9 +28,6 @@ from dpstats.regression.passes import Floats
 from dpstats.regression.plan import RegressionPlan
 from dpstats.release.estimator import parameters
 from dpstats.release.session import Released
-
-_CUT = 0.7
-"""Move of the intercept by outcomes outside their bounds, in standard errors, above which a note warns."""
 
 
 @parameters
@@ -177,12 +174,6 @@ class LogLinearRegression(RegressorMixin, CurvedRegression):
             "Coefficients describe a weighted fit with bounded rows and clipped residuals. If the model does not "
             "hold for the largest outcomes, they describe the other rows."
         )
-        most, moved = self._cut_outcomes()
-        if moved > _CUT:
-            notes.append(
-                f"The intercept assumes that few outcomes lie outside y_bounds. By the released fraction, up to "
-                f"{100 * most:.2g}% may, which would lower it by {moved:.1f} standard errors. Widen y_bounds."
-            )
         if self._long_tailed:
             notes.append(
                 "The largest outcomes are larger than the working distribution expects. The intercept counts those "
@@ -190,18 +181,10 @@ class LogLinearRegression(RegressorMixin, CurvedRegression):
             )
         return notes
 
-    def _cut_outcomes(self) -> tuple[float, float]:
-        """Return the most outcomes that may lie outside their bounds, and the most that they move the intercept by.
-
-        The move is in standard errors, for an excess beyond the bound as of a Poisson or an exponential outcome.
-        """
-        most = max(self.clipped_share_, 0.0) + 2 * self.clipped_share_std_
-        # Without any outside, the release would hardly be this large.
-        if self.clipped_share_ < self.clipped_share_std_:
-            return most, 0.0
+    @property
+    def _excess(self) -> float:
         linear, quadratic = self._dispersion_of_mean
-        excess = linear + quadratic * self.mean_
-        return most, most * excess / max(self.mean_, 1e-300) / max(self.intercept_standard_error_, 1e-300)
+        return float(linear / max(self.mean_, 1e-300) + quadratic)
 
     def _method_facts(self) -> list[tuple[str, str]]:
         width = significant(self.clip_width_, self.clip_width_ / 10)
@@ -209,7 +192,7 @@ class LogLinearRegression(RegressorMixin, CurvedRegression):
             ("Link, covariance", "log; robust (HC)"),
             ("Method", f"noisy Newton steps; residuals clipped at {width} standard deviations"),
             ("Variance of the outcome", self._variance()),
-            ("Outcomes outside bounds", in_percent(self.clipped_share_, self.clipped_share_std_)),
+            *self._clipping.facts,
             ("Condition of the Hessian", f"{self.condition_:.3g} (released, whitened)"),
         ]
 
@@ -327,7 +310,8 @@ class PrivateCountRegression(LogLinearRegression):
 
     **Limits.** Intercepts undercover at means below 0.25, and with very long tails slopes do too. Interactions with
     a group of few events, and strong effects of undeclared yes/no columns in few rows, undercover without a note.
-    Rare yes/no columns have long intervals.
+    Rare yes/no columns have long intervals. Clipped counts with longer tails bias coefficients; a note or a line of the
+    summary states how far.
 
     References
     ----------
@@ -420,7 +404,8 @@ class PrivateGammaRegression(LogLinearRegression):
     distribution), the intercept is too small.
 
     **Limits.** With very long tails (lognormal factors with a standard deviation of 1.5) intercepts undercover. At
-    small epsilon the steps may not settle. A warning states it, and intervals are long.
+    small epsilon the steps may not settle. A warning states it, and intervals are long. Clipped amounts with longer
+    tails bias coefficients; a note or a line of the summary states how far.
 
     References
     ----------

@@ -15,7 +15,7 @@ from sklearn.base import RegressorMixin
 
 from dpstats.data.parameters import check_choice, check_flag, check_integer, check_privacy_parameters
 from dpstats.errors import refuse
-from dpstats.inference.results import ConfidenceInterval, in_percent, significant
+from dpstats.inference.results import ConfidenceInterval, significant
 from dpstats.regression.base import Regression, SomePlan
 from dpstats.regression.blocks import Design
 from dpstats.regression.coefficient_errors import ErrorLaw, NormalAndLaplace, Student
@@ -25,11 +25,6 @@ from dpstats.regression.passes import Floats
 from dpstats.release.additive import smaller_noise
 from dpstats.release.estimator import parameters
 from dpstats.release.session import Released
-
-_BIASED, _HIDDEN = 0.25, 1.0
-"""Bias by clipped outcomes, in standard errors, that a note names if seen, and a line if noise hides it."""
-_EXCESS = 0.5
-"""Mean distance of a clipped outcome from its bound, in standard deviations of the residuals."""
 
 
 @parameters
@@ -112,40 +107,11 @@ class LeastSquares(RegressorMixin, Regression[SomePlan]):
 
     def _method_facts(self) -> list[tuple[str, str]]:
         *first, last = self._method()
-        return [
-            *first,
-            ("Residual scale", significant(self.scale_, self.scale_ / 10)),
-            ("Outcomes outside bounds", in_percent(self.clipped_share_, self.clipped_share_std_)),
-            *self._clipping_assumption(),
-            last,
-        ]
+        return [*first, ("Residual scale", significant(self.scale_, self.scale_ / 10)), *self._clipping.facts, last]
 
-    def _clipping_biases(self) -> tuple[float, float]:
-        """Return the bias of coefficients by clipped outcomes, in standard errors: if seen, and what noise can hide."""
-        # Slopes on normal columns are multiplied by the fraction of the outcomes that is not clipped (Stein's lemma).
-        # The intercept moves by the mean distance of the outcomes from their bounds, if these are beyond one of them.
-        known = np.asarray(self.identified_)
-        sizes = np.abs(self.coef_[known]) / np.maximum(self.standard_errors_[known], 1e-300)
-        level = _EXCESS * self.scale_ / max(self.intercept_standard_error_, 1e-300) if self._first else 0.0
-        worst = max(float(sizes.max(initial=0.0)), level)
-        share, noise = max(self.clipped_share_, 0.0), 2 * self.clipped_share_std_
-        return share * worst if share > noise else 0.0, (share + noise) * worst
-
-    def _clipping_assumption(self) -> list[tuple[str, str]]:
-        """Return the line of a summary about clipped outcomes, unless a note names them."""
-        seen, unseen = self._clipping_biases()
-        if seen > _BIASED or unseen < _HIDDEN:
-            return []
-        return [("Coefficients assume", f"outcomes within y_bounds (noise can hide a bias of {unseen:.1f} se)")]
-
-    def _notes(self) -> list[str]:
-        notes, (seen, _) = super()._notes(), self._clipping_biases()
-        if seen > _BIASED and not self._clips_many:
-            notes.append(
-                f"Clipped outcomes may bias coefficients by {seen:.1f} standard errors, and slopes toward 0: "
-                f"{100 * self.clipped_share_:.2g}% of the outcomes lie outside y_bounds. Widen y_bounds."
-            )
-        return notes
+    @property
+    def _excess(self) -> float:
+        return float(self.scale_)
 
 
 def describe_moments(model: LeastSquares[Any], method: str | None = None) -> list[tuple[str, str]]:

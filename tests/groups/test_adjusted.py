@@ -112,10 +112,25 @@ def test_clipped_outcomes_are_counted_and_named() -> None:
     share = float((trial(20_000)["y"] > 155).mean())
     assert wide.clipped_share_ == pytest.approx(0, abs=4 * wide.clipped_share_std_)
     assert narrow.clipped_share_ == pytest.approx(share, abs=4 * narrow.clipped_share_std_)
-    words = "outcomes are outside their bounds"
+    words = "Clipped outcomes may bias means and differences"
     assert words in str(narrow.summary()) and words not in str(wide.summary())
     for other in (fit(240), fit(240, randomized=False, bounds_are="hard")):
         assert not hasattr(other, "clipped_share_")
+
+
+def test_a_small_group_near_the_bound_has_most_of_the_clipped_outcomes() -> None:
+    # 1% of all outcomes are clipped, and a tenth of those in the group.
+    rng = np.random.default_rng(0)
+    k = (rng.random(20_000) < 0.05).astype(int)
+    x = rng.normal(size=20_000) + 0.5 * k
+    y = 1 + x + 1.5 * k + rng.normal(size=20_000)
+    made: Any = {"groups": [0, 1], "adjust": [0], "epsilon": 20.0, "random_state": 0, "randomized": False}
+    fitted = GroupMeans(bounds=np.array([[-4, 5], [-6, 4.8]]), **made).fit(np.column_stack([x, y]), k)
+    (note,) = (note for note in fitted.summary().notes if note.startswith("Clipped outcomes"))
+    found = fitted.adjusted_difference(1, 0)
+    low, high = (float(end[0]) for end in found.confidence_interval())
+    bias = (1.5 - (low + high) / 2) / ((high - low) / 3.92)
+    assert bias / 3 < float(note.split("differences by ")[1].split()[0]) < 3 * bias
 
 
 def test_a_covariate_that_noise_hides_is_named() -> None:

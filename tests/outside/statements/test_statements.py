@@ -354,7 +354,7 @@ MOST_CELLS = 5
 BUILT = ("Rows with an undeclared or missing label", "The column 'std", "Intervals assume that each unit",
          'tails="variance" assumes', "The rows of one person", "Groups are not compared",
          "Slopes assume residuals no more skewed", "Slopes assume residuals hardly skewed",
-         "Coefficients assume outcomes within", "assumes that the tails", "assume that the tails")  # fmt: skip
+         "assume outcomes within", "assumes that the tails", "assume that the tails")  # fmt: skip
 """Standing and conditional notes that are put together from parts."""
 
 

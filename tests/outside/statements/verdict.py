@@ -114,7 +114,7 @@ CONDITIONAL = {
     "Slopes assume residuals no more skewed": "skewness depends on x",
     "Slopes assume residuals hardly skewed": "skewed residuals",
     "ntercept assumes residuals": "heavy residuals",
-    "Coefficients assume outcomes within": "clipped outcomes",
+    "assume outcomes within": "clipped outcomes",
     "Coefficients of factors assume": "skewness depends on x",
     "Differences assume residuals that are no more skewed": "skewness depends on x",
     "Intervals assume that the kurtosis": "long-tailed",
