@@ -176,8 +176,8 @@ class LogLinearRegression(RegressorMixin, CurvedRegression):
         )
         if self._long_tailed:
             notes.append(
-                "The largest outcomes are larger than the working distribution expects. The intercept counts those "
-                "within its reach, and is too small if larger ones matter."
+                "The largest outcomes are larger than the working distribution expects. Coefficients count those "
+                "within its reach. If larger ones matter, the intercept is too small, and intervals of slopes may miss."
             )
         return notes
 

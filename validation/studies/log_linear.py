@@ -22,6 +22,8 @@ from study_page import table_page, write_cells
 from dpstats.regression import PrivateCountRegression, PrivateGammaRegression
 
 Floats = NDArray[np.float64]
+WARNINGS = "Counts are rare", "Not identified", "Noise only", "may miss", "may bias"
+"""Words of notes that doubt an interval."""
 RESULTS = Path(__file__).resolve().parents[1] / "results" / "log_linear.md"
 
 RAND_BOUNDS = {
@@ -250,7 +252,7 @@ def measured(cell: Cell, replications: int, seed: int) -> list[str]:
         beside.append(b - truth)
         beside_stds.append(std)
         text = str(made.summary())
-        said += made.unsettled_ or any(words in text for words in ("Counts are rare", "Not identified", "Noise only"))
+        said += made.unsettled_ or any(words in text for words in WARNINGS)
     e, s, m, r = (np.array(part) for part in (errors, stds, beside, beside_stds))
     covered = np.mean(reached, axis=0)
     return [

@@ -29,7 +29,7 @@ Floats = NDArray[np.float64]
 RESULTS = Path(__file__).resolve().parents[1] / "results" / "regression_cases.md"
 LEAST = 0.93
 NORMAL = 1.959963984540054
-PLAIN = ("z and intervals count", "Simulated noise")
+PLAIN = ("z and intervals include", "Simulated noise")
 """Beginnings of the notes that every summary has."""
 
 

@@ -135,7 +135,7 @@ CONDITIONAL = {
 """Notes that most fits have, and the fact about the population of which they warn."""
 ABOUT_SOME = re.compile(r"^(?:Not identified[^:]*|Noise only): (?!at this n)(.*?)\. ")
 """Notes about the coefficients or groups that they list."""
-ABOUT_INTERCEPT = re.compile(r"Slopes are not affected|The intercept (?:counts those|assumes)|^Intercept assumes")
+ABOUT_INTERCEPT = re.compile(r"Slopes are not affected|The intercept assumes|^Intercept assumes")
 
 
 @dataclass(frozen=True)
