@@ -183,8 +183,8 @@ class _Movements:
         sums[self._begins, 0] = weights
         for step in self._falling[: self._half]:
             sums = self._fall(sums, step)
-        sums = sums[:, _reversed(self._half)]
-        order = _reversed(len(self._falling) - self._half)
+        sums = sums[:, _reverse_bits(self._half)]
+        order = _reverse_bits(len(self._falling) - self._half)
         for start in range(0, len(self._moved), _COLUMNS):
             some = sums[:, start : start + _COLUMNS]
             for step in self._falling[self._half :]:
@@ -242,8 +242,8 @@ class _Movements:
         return self._room[-1][:size].reshape(shape)
 
 
-def _reversed(bits: int) -> Codes:
-    """Return all numbers of so many bits, each with its bits in reverse."""
+def _reverse_bits(bits: int) -> Codes:
+    """Return all numbers below 2^bits in order, each with its bits in reverse."""
     found = np.zeros(1, dtype=np.int64)
     for _ in range(bits):
         found = np.concatenate([2 * found, 2 * found + 1])

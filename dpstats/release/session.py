@@ -482,7 +482,7 @@ class Session:
             if self._noise.simulated:
                 # Rows may be drawn from an equal seed. Keys in their order would sort rows of few values.
                 keys = np.random.default_rng(_SALT).permutation(keys)
-            order = order_of(keys)
+            order = find_order(keys)
             if order is not None:
                 return order
 
@@ -632,7 +632,7 @@ class Session:
         raise TypeError("a Session cannot be copied or pickled: two copies would cost twice")
 
 
-def order_of(keys: NDArray[np.int64]) -> NDArray[np.intp] | None:
+def find_order(keys: NDArray[np.int64]) -> NDArray[np.intp] | None:
     """Return the places of keys that are not negative, in increasing order, or None if two keys are equal."""
     # Numbers sort in a third of the time that places take: the first bits of each key, then its place.
     bits = keys.size.bit_length()
