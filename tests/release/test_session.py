@@ -28,7 +28,7 @@ from dpstats.privacy import (
 )
 from dpstats.release.groups import Bounds
 from dpstats.release.noise import ExactNoise, SimulatedNoise
-from dpstats.release.session import Part, Session, keeping, find_order
+from dpstats.release.session import Part, Session, find_order, keeping
 
 SUM = Stage("sum", "laplace", 3, (1.0, 0.5, 4.0), 10, 100.0)
 COUNT = Stage("count", "gaussian", 1, 0.25, 10, 400.0, concentrated=True)
