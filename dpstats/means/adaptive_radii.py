@@ -10,10 +10,11 @@ Proofs: docs/proofs/adaptive-mean.md (privacy) and docs/intervals/adaptive-mean.
 
 from __future__ import annotations
 
+import itertools
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import lru_cache
+from functools import cache, lru_cache
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -28,6 +29,8 @@ TAILS = ("subgaussian", "symmetric", "variance")
 
 _GROWTH = np.geomspace(1, 1e4, 13)  # last share over first share
 MAX_STAGES = 16
+# Numbers of stages that are planned in one recursion. Arrays of all 16 would be returned to the system after each step.
+_TOGETHER = 8
 SPARE_STAGES = 1.02  # every stage is a pass over the data: the fewest within this factor of the best
 QUANTILE = 1.959963984540054  # the interval that is planned has level 0.95
 # Largest probability that a row at the planned distance is clipped: where more were, the second moment of
@@ -176,9 +179,7 @@ def _least(
 ) -> Staging:
     """Return the fewest stages whose price is near the least."""
     found = []
-    for count in range(1, MAX_STAGES + 1):
-        shares = all_shares(count)
-        plans, costs = plan_recursion(noise / shares**exponent, setting, curves, weight, price)
+    for shares, plans, costs in plan_recursion(noise, exponent, setting, curves, weight, price):
         best = int(np.argmin(costs))
         found.append((float(costs[best]), shares[best], [column[best] for column in plans[:-1]]))
     least = min(cost for cost, _, _ in found)
@@ -196,6 +197,15 @@ def bound_average(staging: Staging, noise: float, exponent: int) -> Known:
     weights = precisions / info
     bias = float(weights @ biases)
     return Known(info, bias, bias, float(weights @ spreads))
+
+
+@cache
+def _candidates() -> list[list[Numbers]]:
+    """Return the candidate shares that are planned together: for the most stages first."""
+    return [
+        [all_shares(count) for count in range(most, most - _TOGETHER, -1)]
+        for most in range(_TOGETHER, MAX_STAGES + 1, _TOGETHER)
+    ]
 
 
 def all_shares(count: int) -> Numbers:
@@ -269,29 +279,41 @@ def planned_error(known: Known, n: int, weight: float = 1.0) -> Any:
 
 
 def plan_recursion(
-    unit: Numbers,
+    noise: float,
+    exponent: int,
     setting: Setting,
     curves: Curves,
     weight: float,
     price: Callable[[Known, int, float], Any] = planned_width,
-) -> tuple[tuple[Any, ...], Numbers]:
-    """Plan every row of ``unit`` (noise variance of each stage at radius 1), and price the bounds after all stages."""
-    groups, stages = unit.shape
-    rows = np.arange(groups)
-    known = Known.nothing((groups,))
-    radii, slopes, biases, spreads = np.zeros((4, groups, stages))
-    points = np.zeros((groups, stages), dtype=np.int64)
-    for t in range(stages):
-        norm, one, least = center_error(setting, known)
-        # Bounds for a smaller ball hold for a larger one.
-        radius = np.maximum(np.sqrt((1 + norm)[:, None] * curves.q), least[:, None])
-        step = curves.slope**2 / (unit[:, t][:, None] * radius**2)
-        before = Known(*[part[:, None] for part in known])
-        cost = price(_add_one(before, step, one[:, None], curves)[0], setting.n, weight)
-        k = np.argmin(cost, axis=1)
-        radii[:, t], slopes[:, t], points[:, t] = radius[rows, k], curves.slope[k], k
-        known, biases[:, t], spreads[:, t] = add_stage(known, step[rows, k], norm, one, curves.at(k))
-    return (radii, slopes, biases, spreads, points), cost[rows, k]
+) -> Iterator[tuple[Numbers, tuple[Any, ...], Numbers]]:
+    """Plan all candidate shares, from one stage to the most, and price the bounds after all stages of each."""
+    for candidates in _candidates():
+        ends = list(itertools.accumulate(map(len, candidates)))
+        most = candidates[0].shape[1]
+        unit = np.ones((ends[-1], most))
+        for shares, end in zip(candidates, ends, strict=True):
+            unit[end - len(shares) : end, : shares.shape[1]] = shares
+        unit = noise / unit**exponent  # noise variance of each stage at radius 1
+        known, costs = Known.nothing(unit.shape[:1]), np.zeros(len(unit))
+        radii, slopes, biases, spreads = np.zeros((4, *unit.shape))
+        points = np.zeros(unit.shape, dtype=np.int64)
+        for t in range(most):
+            left = ends[min(most - t, len(ends)) - 1]
+            known, rows = Known(*[part[:left] for part in known]), np.arange(left)
+            norm, one, least = center_error(setting, known)
+            # Bounds for a smaller ball hold for a larger one.
+            radius = np.maximum(np.sqrt((1 + norm)[:, None] * curves.q), least[:, None])
+            step = curves.slope**2 / (unit[:left, t][:, None] * radius**2)
+            before = Known(*[part[:, None] for part in known])
+            cost = price(_add_one(before, step, one[:, None], curves)[0], setting.n, weight)
+            k = np.argmin(cost, axis=1)
+            costs[:left], points[:left, t] = cost[rows, k], k
+            radii[:left, t], slopes[:left, t] = radius[rows, k], curves.slope[k]
+            known, biases[:left, t], spreads[:left, t] = add_stage(known, step[rows, k], norm, one, curves.at(k))
+        for shares, end in reversed(list(zip(candidates, ends, strict=True))):
+            own = slice(end - len(shares), end)
+            columns = (column[own, : shares.shape[1]] for column in (radii, slopes, biases, spreads, points))
+            yield shares, tuple(columns), costs[own]
 
 
 @lru_cache(maxsize=64)
@@ -514,11 +536,8 @@ def plan_following(
     setting = Setting.build(n, d, norm2, reach2, laplace=exponent == 2)
     curves, weight = stage_curves(d, tails), BIAS_WEIGHT[tails]
     found = []
-    for count in range(1, MAX_STAGES + 1):
-        shares = all_shares(count)
-        units = noise / shares**exponent
-        plans, _ = plan_recursion(units, setting, curves, weight)
-        course = Course(setting, tails, list(units.T), list(plans[-1].T), square_weight)
+    for shares, plans, _ in plan_recursion(noise, exponent, setting, curves, weight):
+        course = Course(setting, tails, list((noise / shares**exponent).T), list(plans[-1].T), square_weight)
         widths = [planned_width(course.follow(variance)[0], n, weight) for variance in _PLANNED_FOR]
         costs = np.mean(np.log(widths), axis=0)
         best = int(np.argmin(costs))

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from types import MappingProxyType
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -54,6 +54,7 @@ _GAP = 5e-4
 _MOST_STEPS = 2000
 _POWER = 32.0  # power of a step of the multipliers, halved if the step is too long
 _SAFE = 1 + 1e-12  # more than the rounding of the sums below
+_COLUMNS = 64  # of a block of sums: half a megabyte
 
 
 def allocate(tables: Sequence[Table], shape: Sequence[int]) -> Mapping[Table, float]:
@@ -122,79 +123,131 @@ def _best(variances: Numbers, movements: _Movements) -> Numbers:
             power = max(power / 2, 0.5)
         if least <= float(np.sqrt(variances * costs).sum()) ** 2 * (1 + _GAP):
             break
-        multipliers = multipliers * (np.maximum(moved, 1e-300) / largest) ** power
+        np.maximum(moved, 1e-300, out=moved)
+        moved /= largest
+        moved **= power
+        multipliers *= moved
         multipliers /= multipliers.sum()
     return best
+
+
+class _Step(NamedTuple):
+    """One attribute in a sum over all parts: the sets of other attributes that parts have before or after it."""
+
+    size: int  # number of these sets
+    own: Places  # which of them parts have together with this attribute
+    levels: int
+
+
+def _steps(codes: Codes, levels: Sequence[int]) -> tuple[list[_Step], Places, int]:
+    """Return a step for each bit of the sets, from the lowest, and the places of the sets among all that are needed."""
+    whole = (1 << np.arange(len(levels) + 1)) - 1
+    needed = np.unique(codes[:, None] & whole)
+    steps, rest = [], needed[:1]
+    for bit, count in enumerate(levels):
+        ends = np.unique(needed & whole[bit + 1])  # sets without the bit come first
+        steps.append(_Step(rest.size, _places(rest, ends[rest.size :] - (1 << bit)), count))
+        rest = ends
+    return steps, np.searchsorted(needed, codes), needed.size
 
 
 class _Movements:
     """mu^2(B) of all sets B of attributes as a function of precisions, and its transpose.
 
     A set is a number with a bit for each attribute. Both sums run over one attribute after the other. A part has few
-    attributes, so few numbers differ from 0 before the last attributes, and few are needed after the first.
+    attributes, so few numbers differ from 0 before the last attributes, and few are needed after the first. Sums of
+    large arrays are in blocks of `_COLUMNS` sets of the other attributes, which stay in the cache of the processor.
     """
 
     def __init__(self, parts: Sequence[Table], used: Sequence[int], shape: Sequence[int]) -> None:
-        self._levels = [shape[j] for j in used]
-        d = len(used)
-        place = {j: d - 1 - axis for axis, j in enumerate(used)}
-        self._at = np.array([sum(1 << place[j] for j in part) for part in parts], dtype=np.int64)
         self._factors = np.array([math.prod(1 - 1 / shape[j] for j in part) for part in parts])
-        self._order = np.searchsorted(np.unique(self._at), self._at)
-        # For each attribute: the numbers of sums afterwards, and where those before it go.
-        self._falling: list[tuple[int, int, Places, Places]] = []
-        self._rising: list[tuple[int, Places, Places, Places, Places]] = []
-        for axis in range(d):
-            # The last attributes of all parts, from this one on: parts without it come first.
-            first = 1 << (d - 1 - axis)
-            ends = np.unique(self._at & (2 * first - 1))
-            rest, split = np.unique(ends & (first - 1)), int(np.searchsorted(ends, first))
-            without, own = _places(rest, ends[:split]), _places(rest, ends[split:] - first)
-            self._falling.append((rest.size, split, without, own))
-            # The beginnings of all parts, up to this attribute.
-            before, up_to = np.unique(self._at >> (d - axis)), np.unique(self._at >> (d - axis - 1))
-            even, odd = (up_to[up_to % 2 == bit] for bit in (0, 1))
-            sources = _places(before, even >> 1), _places(before, odd >> 1)
-            self._rising.append((up_to.size, _places(up_to, even), _places(up_to, odd), *sources))
-        # Room for sums before and after an attribute, and for products. New arrays of this size take as long as sums.
-        most = max(max(falling[0] << (axis + 1) for axis, falling in enumerate(self._falling)), 1)
-        self._room = tuple(np.empty(most) for _ in range(3))
+        self._half = len(used) // 2
+        levels, bits = [shape[j] for j in used], [1 << k for k in range(len(used))]
+        # The first attribute has the highest bit in one sum, which begins with it, and the lowest bit in the other.
+        first, last = (dict(zip(used, order, strict=True)) for order in (bits[::-1], bits))
+        highest, lowest = (np.array([sum(of[j] for j in part) for part in parts], np.int64) for of in (first, last))
+        steps, self._begins, self._size = _steps(highest, levels[::-1])
+        self._falling = steps[::-1]
+        self._rising, self._ends, _ = _steps(lowest, levels)
+        self._moved = np.empty((1 << self._half, 1 << (len(used) - self._half)))
+        self._room = [np.empty(0)] * 3  # the system takes back new arrays of this size, and clears them, at every step
 
     def uniform(self) -> Numbers:
         """Return equal multipliers that add up to 1."""
-        return np.full(1 << len(self._levels), 2.0 ** -len(self._levels))
+        return np.full(self._moved.size, 1.0 / self._moved.size)
 
     def of(self, weights: Numbers) -> Numbers:
-        """Return mu^2(B) for every B."""
-        sums, other, product = self._room
-        flat = sums[: self._order.max() + 1]
-        flat.fill(0.0)
-        flat[self._order] = weights
-        columns = 1
-        for (size, split, without, own), levels in zip(self._falling, self._levels, strict=True):
-            before = sums[: flat.size].reshape(-1, columns)
-            found = other[: 2 * size * columns].reshape(size, columns, 2)
-            if split < size:
-                found.fill(0.0)
-            found[without] = before[:split, :, None]
-            # At odd places B contains the attribute, too: (1 - 1/n) (-1/(n - 1)) = -1/n.
-            part = product[: before[split:].size].reshape(-1, columns)
-            found[own, :, 0] += np.multiply(before[split:], 1 - 1 / levels, out=part)
-            found[own, :, 1] -= np.divide(before[split:], levels, out=part)
-            flat, columns = found.reshape(-1), 2 * columns
-            sums, other = other, sums
-        return np.asarray(2 * float(weights @ self._factors) - 2 * flat[:columns])
+        """Return mu^2(B) for every B. The next call fills the same array."""
+        total = 2 * float(weights @ self._factors)
+        sums = np.zeros((self._size, 1))
+        sums[self._begins, 0] = weights
+        for step in self._falling[: self._half]:
+            sums = self._fall(sums, step)
+        sums = sums[:, _reverse_bits(self._half)]
+        order = _reverse_bits(len(self._falling) - self._half)
+        for start in range(0, len(self._moved), _COLUMNS):
+            some = sums[:, start : start + _COLUMNS]
+            for step in self._falling[self._half :]:
+                some = self._fall(some, step)
+            some *= -2
+            some += total
+            self._moved[start : start + _COLUMNS] = some.reshape(order.size, -1)[order].T
+        return self._moved.reshape(-1)
 
     def costs(self, multipliers: Numbers) -> Numbers:
         """Return the derivative of the weighted sum of mu^2(B) by each precision. The multipliers are the weights."""
-        sums, (to, other, _) = multipliers[None], self._room
-        for (size, even, odd, some, others), levels in zip(self._rising, self._levels, strict=True):
-            pairs = sums.reshape(len(sums), 2, -1)
-            found = to[: size * pairs.shape[2]].reshape(size, -1)
-            found[even] = pairs[some, 0] + pairs[some, 1]
-            found[odd] = (1 - 1 / levels) * pairs[others, 0] - pairs[others, 1] / levels
-            sums, to, other = found, other, to
-        return np.asarray(2 * float(multipliers.sum()) * self._factors - 2 * sums[self._order, 0])
+        table, found = multipliers.reshape(self._moved.shape), []
+        for start in range(0, table.shape[1], _COLUMNS):
+            some = table[:, start : start + _COLUMNS].reshape(1, -1)
+            for step in self._rising[: self._half]:
+                some = self._rise(some, step)
+            found.append(some.copy())
+        sums = np.concatenate(found, axis=1)
+        for step in self._rising[self._half :]:
+            sums = self._rise(sums, step)
+        return np.asarray(2 * float(multipliers.sum()) * self._factors - 2 * sums[self._ends, 0])
+
+    def _fall(self, sums: Numbers, step: _Step) -> Numbers:
+        """Return sums with one more attribute in B: a row for each set of attributes of A to come.
+
+        The second half of the columns is for the sets B that contain the attribute.
+        """
+        own = sums[step.size :]
+        product = self._array(own.shape)
+        found = self._array((step.size, 2, sums.shape[1]))
+        found[:] = sums[: step.size, None]
+        # Where B contains the attribute, too: (1 - 1/n) (-1/(n - 1)) = -1/n.
+        found[step.own, 0] += np.multiply(own, 1 - 1 / step.levels, out=product)
+        found[step.own, 1] -= np.divide(own, step.levels, out=product)
+        return found.reshape(step.size, -1)
+
+    def _rise(self, sums: Numbers, step: _Step) -> Numbers:
+        """Return sums over one more attribute of B, whose two halves of columns have it or not.
+
+        There is a row for each set of attributes of A so far.
+        """
+        pairs = sums.reshape(step.size, 2, -1)
+        own = pairs[step.own]
+        product = self._array(own[:, 1].shape)
+        found = self._array((step.size + len(own), pairs.shape[2]))
+        np.add(pairs[:, 0], pairs[:, 1], out=found[: step.size])
+        np.multiply(own[:, 0], 1 - 1 / step.levels, out=found[step.size :])
+        found[step.size :] -= np.divide(own[:, 1], step.levels, out=product)
+        return found
+
+    def _array(self, shape: tuple[int, ...]) -> Numbers:
+        """Return an array in the room of the last but two."""
+        room, size = self._room.pop(0), math.prod(shape)
+        self._room.append(room if room.size >= size else np.empty(size))
+        return self._room[-1][:size].reshape(shape)
+
+
+def _reverse_bits(bits: int) -> Codes:
+    """Return all numbers below 2^bits in order, each with its bits in reverse."""
+    found = np.zeros(1, dtype=np.int64)
+    for _ in range(bits):
+        found = np.concatenate([2 * found, 2 * found + 1])
+    return found
 
 
 def _places(among: Codes, codes: Codes) -> Places:

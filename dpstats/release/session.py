@@ -481,10 +481,9 @@ class Session:
             keys = self._noise.integers(1 << 62, stage.size)
             if self._noise.simulated:
                 # Rows may be drawn from an equal seed. Keys in their order would sort rows of few values.
-                keys = keys[np.random.default_rng(_SALT).permutation(stage.size)]
-            order = np.argsort(keys)
-            sorted_keys = keys[order]
-            if (sorted_keys[1:] > sorted_keys[:-1]).all():
+                keys = np.random.default_rng(_SALT).permutation(keys)
+            order = find_order(keys)
+            if order is not None:
                 return order
 
     def stream(self, name: str) -> Stream:
@@ -631,6 +630,20 @@ class Session:
 
     def __reduce__(self) -> NoReturn:
         raise TypeError("a Session cannot be copied or pickled: two copies would cost twice")
+
+
+def find_order(keys: NDArray[np.int64]) -> NDArray[np.intp] | None:
+    """Return the places of keys that are not negative, in increasing order, or None if two keys are equal."""
+    # Numbers sort in a third of the time that places take: the first bits of each key, then its place.
+    bits = keys.size.bit_length()
+    packed = np.sort(keys >> bits << bits | np.arange(keys.size))
+    order = packed & (1 << bits) - 1
+    first = packed >> bits
+    if (first[1:] > first[:-1]).all():
+        return order
+    order = order[np.argsort(keys[order], kind="stable")]  # few are in another order: those with equal first bits
+    ordered = keys[order]
+    return order if (ordered[1:] > ordered[:-1]).all() else None
 
 
 def _drop_units(stage: AnyStage) -> AnyStage:

@@ -168,37 +168,44 @@ def is_installed(name: Any) -> bool:
 
 
 @contextlib.contextmanager
-def hide_modules() -> Iterator[None]:
+def hide_modules() -> Iterator[Callable[[], None]]:
     """Give a new module to code that imports a module of the user by a name made at run time.
 
-    It does not find the module that all blocks share. The import statements of copies find copies.
+    It does not find the module that all blocks share. The import statements of copies find copies. The function that
+    is yielded undoes what a block did to the modules. Call it after every block.
     """
     before, hidden = _find_hidden()
+    shown = before.copy()
+    for name in hidden:
+        del shown[name]
+
+    def restore() -> None:
+        shown["__main__"] = sys.modules["__main__"] = types.ModuleType("__main__")
+        if sys.modules != shown:
+            for name, module in list(sys.modules.items()):
+                if name not in shown and _is_of_installed(name, module):
+                    shown[name] = module
+                elif name not in shown:
+                    del sys.modules[name]
+            sys.modules.update(shown)
+
+    def leave() -> None:
+        restore()
+        sys.modules.update(hidden)
+
     try:
-        for name in hidden:
-            del sys.modules[name]
-        sys.modules["__main__"] = types.ModuleType("__main__")
-        yield
+        restore()
+        yield restore
     finally:
         try:
-            _restore_modules(before, hidden)
+            leave()
         except BaseException:  # an interrupt must not leave modules hidden
-            _restore_modules(before, hidden)
+            leave()
             raise
 
 
-def _restore_modules(before: dict[str, Any], hidden: dict[str, Any]) -> None:
-    sys.modules.update(hidden)
-    if sys.modules != before:
-        for name, module in list(sys.modules.items()):
-            if name in before:
-                sys.modules[name] = before[name]
-            elif not _is_of_installed(name, module):
-                del sys.modules[name]
-
-
 _LAST: list[dict[str, Any]] = [{}, {}]
-"""The modules that existed before the last block, and the hidden ones among them."""
+"""The modules that existed before the last blocks, and the hidden ones among them."""
 
 
 def _find_hidden() -> list[dict[str, Any]]:
@@ -217,7 +224,7 @@ _INSTALLED: dict[str, Any] = {}
 def _is_of_installed(name: str, module: Any) -> bool:
     """Return whether a module, or the package that it is in, is installed."""
     if name not in _INSTALLED or _INSTALLED[name] is not module:
-        if name == "__main__" or not any(map(is_installed, (name, name.partition(".")[0]))):
+        if name == "__main__" or not any(map(is_installed, (name, str(name).partition(".")[0]))):
             return False
         _INSTALLED[name] = module
     return True

@@ -83,7 +83,8 @@ def block_rows(
             complete &= np.isfinite(table.y)
         rows, places = rows[complete[rows]], places[complete[rows]]
     # Rows, or units with all their rows, that are not empty, by their number.
-    numbers: NDArray[np.intp] = np.cumsum(np.diff(places, prepend=places[:1]) > 0)
+    numbers = np.zeros(places.size, dtype=np.intp)
+    np.cumsum(places[1:] > places[:-1], out=numbers[1:])
     limits = np.searchsorted(places, [*(slot.start for slot in slots(order.size, k)), order.size])
     for start, end in itertools.pairwise(limits.tolist()):
         own = rows[start:end]
@@ -159,11 +160,22 @@ def evaluate_blocks(
 ) -> list[NDArray[np.float64]]:
     """Return `value_of` for every block. Every block seeds the global generators, so they are restored at the end."""
     python, of_numpy = random.getstate(), np.random.get_state()  # noqa: NPY002
+    found = []
     try:
-        return [_evaluate(frozen, block, correction, n_outputs, link, time_limit) for block in blocks]
+        with hide_modules() as restore_modules:
+            for block in blocks:
+                value = _evaluate(frozen, block, correction, n_outputs, link, time_limit, restore_modules)
+                if value is None:
+                    break
+                found.append(value)
+            else:
+                return found
     finally:
         random.setstate(python)
         np.random.set_state(of_numpy)  # noqa: NPY002
+    # The handler of the caller comes first.
+    signal.raise_signal(signal.SIGINT)
+    raise KeyboardInterrupt
 
 
 def _evaluate(
@@ -173,7 +185,10 @@ def _evaluate(
     n_outputs: int,
     link: Link | None,
     time_limit: float | None,
-) -> NDArray[np.float64]:
+    restore_modules: Callable[[], None],
+) -> NDArray[np.float64] | None:
+    """Return the values of a block, or None if the user interrupted it."""
+
     def compute() -> NDArray[np.float64]:
         seed_all()
         function = frozen.thaw()
@@ -183,20 +198,23 @@ def _evaluate(
             total += weight * _numbers(function(*arguments), n_outputs, link)
         return total
 
-    # A stop must not interrupt the undoing after the block.
-    with silent(), hide_modules(), decimal.localcontext(), _Stops(time_limit) as stops:
-        # Variables of the context, and the precision of decimals, are as before the fit for every block.
-        total = stops.run(lambda: contextvars.copy_context().run(compute))
+    with silent():
+        # A stop must not interrupt the undoing after the block.
+        with decimal.localcontext(), _Stops(time_limit) as stops:
+            # Variables of the context, and the precision of decimals, are as before the fit for every block.
+            total = stops.run(lambda: contextvars.copy_context().run(compute))
+        restore_modules()
     if stops.interrupted:
-        # The handler of the caller comes first.
-        signal.raise_signal(signal.SIGINT)
-        raise KeyboardInterrupt
+        return None
     return total if total is not None and np.isfinite(total).all() else np.full(n_outputs, np.nan)
+
+
+_SEEDED = random.Random(0).getstate()
 
 
 def seed_all() -> None:
     """Give the global generators public seeds: another block has moved them."""
-    random.seed(0)
+    random.setstate(_SEEDED)  # as random.seed(0) does, in half of its time
     np.random.seed(0)  # noqa: NPY002 - a function may use the global generator
 
 

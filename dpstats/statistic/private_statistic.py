@@ -41,7 +41,6 @@ from dpstats.statistic.isolation import (
     block_rows,
     check_time_limit,
     evaluate_blocks,
-    value_of,
 )
 from dpstats.statistic.plan import (
     ABSOLUTE,
@@ -651,7 +650,7 @@ def check_locality(
     blocks, frozen = list(block_rows(table, np.arange(len(table)), k, False)), Frozen(function)
 
     def values(some: list[BlockRows]) -> NDArray[np.float64]:
-        return np.array([value_of(frozen, block, None, n_outputs) for block in some])
+        return np.array(evaluate_blocks(frozen, some, None, n_outputs))
 
     first = values(blocks)
     again, backwards = values(blocks), values(blocks[::-1])[::-1]

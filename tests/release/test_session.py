@@ -28,7 +28,7 @@ from dpstats.privacy import (
 )
 from dpstats.release.groups import Bounds
 from dpstats.release.noise import ExactNoise, SimulatedNoise
-from dpstats.release.session import Part, Session, keeping
+from dpstats.release.session import Part, Session, find_order, keeping
 
 SUM = Stage("sum", "laplace", 3, (1.0, 0.5, 4.0), 10, 100.0)
 COUNT = Stage("count", "gaussian", 1, 0.25, 10, 400.0, concentrated=True)
@@ -456,3 +456,15 @@ def test_draws_of_a_batch_toss_coins_of_their_own():
     assert signs.shape == (50, 40)
     # All equal, where they are fair, with probability 2^-40.
     assert len({row.tobytes() for row in signs}) == 50
+
+
+@pytest.mark.parametrize("bits", [3, 8, 12, 62])
+@pytest.mark.parametrize("size", [1, 2, 7, 8, 300])
+def test_the_order_of_keys_is_that_of_all_their_bits(size: int, bits: int) -> None:
+    for seed in range(20):
+        # Keys that have their first bits, their last bits, or some bits between, in common.
+        rng = np.random.default_rng(seed)
+        keys = rng.integers(1 << bits, size=size) << int(rng.integers(63 - bits)) | int(rng.integers(2)) << 61
+        found = find_order(keys)
+        assert (found is None) == (np.unique(keys).size < size)
+        assert found is None or np.array_equal(found, np.argsort(keys))

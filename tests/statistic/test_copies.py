@@ -34,10 +34,12 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from dpstats.data import Table
 from dpstats.errors import InvalidParameter
 from dpstats.privacy import PrivacyBudget
 from dpstats.statistic import PrivateStatistic, check_locality
 from dpstats.statistic.copies import Frozen, is_installed
+from dpstats.statistic.isolation import block_rows, evaluate_blocks
 
 X = np.random.default_rng(0).normal(size=(60, 1))
 
@@ -661,7 +663,7 @@ def test_no_form_carries_a_block_to_the_next(make: Form) -> None:
 def test_every_form_has_a_memory_that_the_check_finds(make: Form, monkeypatch: pytest.MonkeyPatch) -> None:
     # Planted: all blocks call the function itself, which gives the n-th call another value than the first, and find
     # the modules of the user.
-    monkeypatch.setattr("dpstats.statistic.isolation.hide_modules", contextlib.nullcontext)
+    monkeypatch.setattr("dpstats.statistic.isolation.hide_modules", lambda: contextlib.nullcontext(lambda: None))
     monkeypatch.setattr(Frozen, "thaw", lambda self: self.live)
     monkeypatch.setattr(Frozen, "__init__", lambda self, function: setattr(self, "live", function))
     assert not check_locality(make(), X).local
@@ -945,6 +947,10 @@ IMPORTS = {
     "a function": "    Kept = __import__('module_of_a_user').Kept\n",
     "code in text": "    own = {}\n    exec('import module_of_a_user', own)\n    Kept = own['module_of_a_user'].Kept\n",
     "sys.modules": "    import module_of_a_user, sys\n    Kept = sys.modules['module_of_a_user'].Kept\n",
+    "the module that is run": (
+        "    import sys\n    own = vars(sys.modules['__main__'])\n"
+        "    Kept = own.setdefault('Kept', type('Kept', (), {'total': 0.0}))\n"
+    ),
 }
 
 
@@ -973,6 +979,25 @@ def test_a_module_that_only_has_the_name_of_an_installed_one_is_copied() -> None
         return float(made.total)  # type: ignore[attr-defined]
 
     assert check_locality(told, np.arange(100.0)).local and made.total == 0.0  # type: ignore[attr-defined]
+
+
+def test_modules_that_a_block_makes_or_takes_away_are_not_so_for_the_next(capsys: pytest.CaptureFixture[str]) -> None:
+    importlib.import_module("colorsys")
+    before = dict(sys.modules)
+
+    class Loud:
+        def __del__(self) -> None:
+            print("left")
+
+    def told(block: Any) -> float:
+        found = sys.modules.pop("colorsys") is not None and "made by a block" not in sys.modules
+        sys.modules["made by a block"] = sys.modules[31] = Loud()  # type: ignore
+        return float(found)
+
+    blocks = block_rows(Table(np.zeros((20, 1))), np.arange(20), 4, False)
+    values = evaluate_blocks(Frozen(told), blocks, None, 1)
+    assert np.array_equal(values, np.ones((4, 1))) and sys.modules == before
+    assert capsys.readouterr().out == ""
 
 
 LIMIT = 0.5

@@ -93,15 +93,16 @@ def test_an_interrupt_by_the_user_is_raised_whatever_the_function_does(caught: b
     assert raised.value.args == () and raised.value.__context__ is None
 
 
-def test_the_handler_of_the_caller_is_called_once_for_an_interrupt() -> None:
+def test_the_handler_of_the_caller_is_called_once_for_an_interrupt_and_finds_its_modules() -> None:
     calls = []
-    before = signal.signal(signal.SIGINT, lambda number, where: calls.append(number))
+    modules = dict(sys.modules)
+    before = signal.signal(signal.SIGINT, lambda number, where: calls.append((number, sys.modules == modules)))
     try:
         with pytest.raises(KeyboardInterrupt):
             value(lambda rows: signal.raise_signal(signal.SIGINT))
     finally:
         signal.signal(signal.SIGINT, before)
-    assert calls == [signal.SIGINT]
+    assert calls == [(signal.SIGINT, True)]
 
 
 def test_blocks_are_computed_outside_of_the_main_thread() -> None:
@@ -166,7 +167,7 @@ def test_random_numbers_are_the_same_in_every_call_and_the_callers_go_on() -> No
     expected = random.random(), np.random.random()  # noqa: NPY002
     random.seed(5)
     np.random.seed(5)  # noqa: NPY002
-    assert value(draws) == value(draws)
+    assert value(draws) == value(draws) == random.Random(0).random() + np.random.RandomState(0).random()
     assert (random.random(), np.random.random()) == expected  # noqa: NPY002
 
 

@@ -67,10 +67,7 @@ REASONS = """\
   round whitens by a diagonal matrix, whose zeros the loop leaves out. Half of the time of the others are products.
 * A linear regression goes through the same loop eight times, a logistic one seven times: four steps, directions, two
   counts of norms, and a tail. A quarter of a pass is waiting for the
-  rows, and a quarter are products. Fitted outcomes, curves and residuals are passes before it.
-* The first AdaptiveMean waits 18 ms until scikit-learn's check of an array has looked for plugins of narwhals. The rest
-  plans up to 16 stages.
-* The first WorkloadAnswers goes over 2^20 sets of attributes in 31 steps. Fewer steps would change the plan."""
+  rows, and a quarter are products. Fitted outcomes, curves and residuals are passes before it."""
 
 PRODUCTS = {"linear": 4, "logistic": 4, "poisson": 6, "gamma": 6, "pearson": 5, "pca": 5, "hotelling": 4}
 """How often a fit maps all rows by a matrix and forms a Gram matrix of them."""
