@@ -462,9 +462,8 @@ class Probe:
         yield parts(-7, 2, "BIGINT")
         yield parts(-7, 2, "WIDE")
         yield parts(2**62 - 1, 3, "WIDE")
-        yield f"sign({self._bind(-7, 'WIDE')}) * abs({self._bind(-7, 'WIDE')})", -7
-        yield parts(7, 2, "BIGINT")
         yield parts(2**62 - 1, 2**31, "BIGINT")
+        yield parts(7, 2, "BIGINT")
 
     def _text(self) -> Iterator[tuple[str, Any]]:
         def word(text: str) -> str:

@@ -56,7 +56,7 @@ from dpstats.sql.catalogue import (
 _FUNCTION_NAMES = """
 abs and between cast coalesce concat count count_star current_database current_schema current_setting duckdb_columns
 duckdb_databases duckdb_functions duckdb_optimizers duckdb_tables duckdb_views greatest in isfinite least like
-like_escape lower max md5 min mod not or sign substr sum trim try_cast ~~ + - * / // % = <> != < <= > >=
+like_escape lower max md5 min mod not or substr sum trim try_cast ~~ + - * / // % = <> != < <= > >=
 """
 FUNCTIONS = frozenset(_FUNCTION_NAMES.split())
 """Functions and operators of the compiled SQL. A macro with one of these names would change the results."""
