@@ -464,25 +464,30 @@ class Compiled:
 
     def _share_sums(self, several: Several, place: int) -> list[str]:
         """Return the exact integers that a column has in a cell."""
+
+        def wide(number: int) -> str:
+            return self._dialect.cast(str(number), "WIDE")
+
         column, times, v = several.columns[place], several.times(place), f"v{place}"
-        whole, factor, low = (
-            self._dialect.cast(str(number), "WIDE") for number in (several.whole(place), times, column.low)
-        )
-        found = [f"{2 if several.paired else 1} * {whole} * count({v})"]
+        whole, shift = several.whole(place), times * column.low
+        found = [f"{wide((2 if several.paired else 1) * whole)} * count({v})"]
         if column.kind == "mean":
-            share = f"{factor} * (sum({v}) - {low} * count({v}))"
+            # A row has times * v - shift, and the rest of the whole.
             found = (
-                [f"{whole} * count({v})", f"2 * {share} - {whole} * count({v})"]
+                [f"{wide(whole)} * count({v})", f"{2 * times} * sum({v}) - {wide(whole + 2 * shift)} * count({v})"]
                 if several.paired
-                else [share, f"{whole} * count({v}) - {share}"]
+                else [
+                    f"{times} * sum({v}) - {wide(shift)} * count({v})",
+                    f"{wide(whole + shift)} * count({v}) - {times} * sum({v})",
+                ]
             )
         elif column.kind == "variance":
             # The middle share is the rest of the whole, so that rounding cannot make a row add more.
             steps = column.high - column.low
             ends = (v, f"({steps} - {v})")
             first, last = (f"sum({self._dialect.divide(f'{times} * {k} * {k}', steps)})" for k in ends)
-            found = [first, f"{whole} * count({v}) - {first} - {last}", last]
-        return [*found, *([f"{whole} * (count(*) - count({v}))"] if place == several.missing else [])]
+            found = [first, f"{wide(whole)} * count({v}) - {first} - {last}", last]
+        return [*found, *([f"{wide(whole)} * (count(*) - count({v}))"] if place == several.missing else [])]
 
 
 def _selected(listed: str, source: str, where: list[str]) -> str:
