@@ -10,8 +10,9 @@ import math
 import os
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import date, datetime
+from itertools import islice
 from pathlib import Path, PurePosixPath
 from string import ascii_lowercase, ascii_uppercase
 from typing import Any
@@ -223,14 +224,14 @@ class Dialect:
         The engine, for messages.
     types : mapping of str to str
         The engine's names of the types of literals and values. WIDE holds integers of at least 127 bits.
-    nearest : str
-        The nearest integer of a double, as a double. Ties go to the even one.
     finite : str
         Whether a double is neither NaN nor infinite.
     quotient : str
         Quotient of integers, rounded towards 0.
     like : str
         LIKE without an escape character.
+    collation : str
+        The collation of a connection that comparisons would follow. It must be empty.
     bytewise : str
         Text that is compared by its bytes.
     hash : str
@@ -242,11 +243,11 @@ class Dialect:
 
     name: str
     types: Mapping[str, str]
-    nearest: str
     finite: str
     quotient: str
     like: str
     hash: str
+    collation: str = "''"
     bytewise: str = "{0}"
     flush: str = "{0}"
 
@@ -270,13 +271,9 @@ class Dialect:
         """Return a short expression clipped to bounds, faster than `clip`. NULL stays NULL."""
         return f"(CASE WHEN {sql} < {low} THEN {low} WHEN {sql} > {high} THEN {high} ELSE {sql} END)"
 
-    def round(self, sql: str, size: float) -> str:
-        """Return the nearest integer of a double of at most this size, as a double. Ties go to the even one."""
-        if size >= 2.0**50:
-            return self.nearest.format(sql)
-        # Two additions round to the spacing of doubles there, which is 1, in a fraction of the time of the function.
-        shift = self.real(1.5 * 2.0**52)
-        return f"(({sql} + {shift}) - {shift})"
+    def round(self, sql: str) -> str:
+        """Return the nearest integer of a double. Ties go to the even one, as in all engines' casts of doubles."""
+        return self.cast(sql, "BIGINT")
 
     def is_finite(self, sql: str) -> str:
         """Return whether a double is a finite number; NULL or false where it is missing."""
@@ -304,8 +301,7 @@ class Dialect:
 
     def step(self, inside: str, size: float, spacing: float) -> str:
         """Return the nearest step of a double of at most this size, as an integer."""
-        quotient = f"{self.flush_small(inside, size)} / {self.real(spacing)}"
-        return self.cast(self.round(quotient, size / spacing), "BIGINT")
+        return self.round(f"{self.flush_small(inside, size)} / {self.real(spacing)}")
 
     def product(self, left: str, right: str, sizes: tuple[float, float]) -> str:
         """Return the product of doubles of at most these sizes."""
@@ -320,12 +316,17 @@ class Dialect:
 DUCKDB = Dialect(
     "DuckDB",
     {word: word for word in ("BIGINT", "DOUBLE", "VARCHAR", "BOOLEAN", "DATE", "TIMESTAMP")} | {"WIDE": "HUGEINT"},
-    nearest="round_even({0}, 0)",
     finite="isfinite({0})",
     quotient="(({0}) // ({1}))",
     like="{0} LIKE {1}",
     hash="CAST(concat('0x', substr(md5(CAST({0} AS VARCHAR)), 1, 8)) AS BIGINT)",
+    collation="current_setting('default_collation')",
 )
+DUCKDB_TABLES = replace(
+    DUCKDB,
+    finite=" AND ".join(f"{{0}} <> {DUCKDB.cast(end, 'DOUBLE')}" for end in ("'nan'", "'inf'", "'-inf'")).join("()"),
+)
+"""DuckDB over its own tables: it compares an entry with constants while it reads it. NaN equals itself there."""
 POSTGRES = Dialect(
     "Postgres",
     {
@@ -337,7 +338,6 @@ POSTGRES = Dialect(
         "TIMESTAMP": "timestamp without time zone",
         "WIDE": "numeric",
     },
-    nearest="round({0})",
     # NaN is greater than infinity.
     finite="abs({0}) < CAST('Infinity' AS double precision)",
     quotient="div({0}, {1})",
@@ -349,6 +349,10 @@ POSTGRES = Dialect(
 )
 
 
+_OF_SETTINGS = 4
+"""A setting changes an operator for all values: the first checks of each kind have each operator."""
+
+
 class Probe:
     """The checks of a dialect, in one statement: expressions of constants, and their values.
 
@@ -356,19 +360,19 @@ class Probe:
     ----------
     dialect : Dialect
     settings : bool, default=False
-        Whether to check only what settings of a connection change.
+        Whether to check only what settings of a connection change, by the first of its checks.
     """
 
     def __init__(self, dialect: Dialect, settings: bool = False) -> None:
         self._dialect = dialect
         self._parameters: list[Any] = []
         self._sources: list[str] = []
-        changed: dict[str, Callable[[], Checks]] = {
+        changed: dict[str, Callable[[], Iterable[tuple[str, Any]]]] = {
             "division of integers towards 0": self._divisions,
             "text by its bytes": self._text,
             "NaN and infinite numbers": self._infinite,
         }
-        fixed: dict[str, Callable[[], Checks]] = {
+        fixed: dict[str, Callable[[], Iterable[tuple[str, Any]]]] = {
             "doubles to the bit": self._doubles,
             "steps of values, with ties and subnormal numbers": self._steps,
             "sums and products of doubles in their order": self._order,
@@ -379,7 +383,11 @@ class Probe:
             "aggregates of no rows": self._empty,
             "dates and times": self._dates,
         }
-        checks = {name: make() for name, make in (changed if settings else changed | fixed).items()}
+        # Checks are made when they are asked for: a statement has no parameter that it does not use.
+        checks = {
+            name: list(islice(make(), _OF_SETTINGS if settings else None))
+            for name, make in (changed if settings else changed | fixed).items()
+        }
         self._expected = [(name, value) for name, each in checks.items() for _, value in each]
         listed = ", ".join(sql for each in checks.values() for sql, _ in each)
         self._statement = f"SELECT {listed}" + (f" FROM {', '.join(self._sources)}" if self._sources else "")
@@ -446,42 +454,37 @@ class Probe:
             (f"{wide} * {self._bind(numbers[0], 'BIGINT')}", 2**62 * numbers[0]),
         ]
 
-    def _divisions(self) -> Checks:
+    def _divisions(self) -> Iterator[tuple[str, Any]]:
         def parts(a: int, b: int, kind: str) -> tuple[str, int]:
             quotient = self._dialect.divide(self._bind(a, kind), self._bind(b, kind))
             return quotient, abs(a) // b * (1 if a > 0 else -1)
 
-        return [
-            parts(7, 2, "BIGINT"),
-            parts(-7, 2, "BIGINT"),
-            parts(2**62 - 1, 2**31, "BIGINT"),
-            parts(-7, 2, "WIDE"),
-            parts(2**62 - 1, 3, "WIDE"),
-            (f"sign({self._bind(-7, 'WIDE')}) * abs({self._bind(-7, 'WIDE')})", -7),
-        ]
+        yield parts(-7, 2, "BIGINT")
+        yield parts(-7, 2, "WIDE")
+        yield parts(2**62 - 1, 3, "WIDE")
+        yield parts(2**62 - 1, 2**31, "BIGINT")
+        yield parts(7, 2, "BIGINT")
 
-    def _text(self) -> Checks:
+    def _text(self) -> Iterator[tuple[str, Any]]:
         def word(text: str) -> str:
             return self._dialect.text(self._bind(text, "VARCHAR"))
 
         def like(text: str, pattern: str) -> str:
             return self._dialect.matches(word(text), self._bind(pattern, "VARCHAR"))
 
-        composed = f"{word(chr(0xE9))} = {word('e' + chr(0x301))}"
-        return [
-            (f"{word('a')} = {word('A')}", False),
-            (f"{word('a')} = {word('a ')}", False),
-            (f"{word('a')} < {word('B')}", False),
-            (f"{word(chr(0xE9))} < {word('z')}", False),
-            (f"{word('ab')} < {word('a-c')}", False),
-            (composed, False),
-            (f"{word('b')} BETWEEN {word('A')} AND {word('Z')}", False),
-            (like("abc", "A%"), False),
-            (like("abc", "a_c"), True),
-            (like("a\\c", "a\\c"), True),
-            (like("a%c", "a\\%c"), False),
-            (like(chr(0xE9), "_"), True),
-        ]
+        yield self._dialect.collation, ""
+        yield f"{word('a')} = {word('A')}", False
+        yield f"{word('ab')} < {word('a-c')}", False
+        yield like("abc", "A%"), False
+        yield f"{word(chr(0xE9))} = {word('e' + chr(0x301))}", False
+        yield f"{word('a')} = {word('a ')}", False
+        yield f"{word('a')} < {word('B')}", False
+        yield f"{word(chr(0xE9))} < {word('z')}", False
+        yield f"{word('b')} BETWEEN {word('A')} AND {word('Z')}", False
+        yield like("abc", "a_c"), True
+        yield like("a\\c", "a\\c"), True
+        yield like("a%c", "a\\%c"), False
+        yield like(chr(0xE9), "_"), True
 
     def _zeros(self) -> Checks:
         zero, minus = self._bind(0.0), self._bind(-0.0)
@@ -527,15 +530,13 @@ class Probe:
             *self._aggregate(grouped, [("count(*)", 0), ("coalesce(max(n), 0)", 0)]),
         ]
 
-    def _infinite(self) -> Checks:
-        most = self._dialect.real(1.7976931348623157e308)
-        finite = [(self._dialect.only_finite(self._bind(x)), x) for x in (1.0, -5e-324, 1.7976931348623157e308)]
-        return [
-            *finite,
-            *((self._dialect.only_finite(self._bind(x)), None) for x in (math.nan, math.inf, -math.inf)),
-            (self._dialect.only_finite(self._dialect.cast("NULL", "DOUBLE")), None),
-            (f"{self._bind(math.inf)} > {most}", True),
-        ]
+    def _infinite(self) -> Iterator[tuple[str, Any]]:
+        for x in (math.nan, math.inf, -math.inf):
+            yield self._dialect.only_finite(self._bind(x)), None
+        yield f"{self._bind(math.inf)} > {self._dialect.real(1.7976931348623157e308)}", True
+        for x in (1.0, -5e-324, 1.7976931348623157e308):
+            yield self._dialect.only_finite(self._bind(x)), x
+        yield self._dialect.only_finite(self._dialect.cast("NULL", "DOUBLE")), None
 
     def _dates(self) -> Checks:
         early, day = (self._bind(value, "DATE") for value in (date(1, 1, 1), date(1969, 12, 31)))

@@ -15,10 +15,12 @@ from dpstats.sensitivity.elastic import Column, Distinct, Join, Relation, Select
 from dpstats.sql.catalogue import BaseTable, Dialect, Probe, fold, quoted
 from dpstats.sql.engines import DuckDBEngine, PostgresEngine, is_postgres
 from dpstats.sql.query import (
+    All,
     Bin,
     Choice,
     Compare,
     Condition,
+    Either,
     Formula,
     Group,
     Literal,
@@ -29,6 +31,7 @@ from dpstats.sql.query import (
     Span,
     conjuncts,
     list_columns,
+    require_columns,
     write_value,
     written,
 )
@@ -36,6 +39,8 @@ from dpstats.sql.scope import instances_of
 
 _FEW_LEVELS = 8
 """Up to this number of declared values, comparing every row with them is faster than grouping rows by their values."""
+_FEW_PLACES = 2**16
+"""Up to this number of places, rows are counted by their place."""
 _LARGEST = 2**62
 """Size of an integer that 64 bits hold, with room for a sum of two."""
 
@@ -83,9 +88,22 @@ class Compiled:
         ), self._literals
 
     def places(self) -> tuple[str, list[Any]]:
-        """Return the statement for (cell, place of a value on the grid, number of rows)."""
+        """Return the statement for (cell, place of a value on the grid, number of rows), or (cell, place) of each row.
+
+        Rows are not counted where this takes longer than to sort them: within groups, on a grid of many places.
+        """
         self._literals = []
-        return self._sum_by_cell(["count(*)"], "v"), self._literals
+        assert self._query.quantiles is not None
+        if self._query.quantiles.grid.steps <= _FEW_PLACES or not self._codes_values:
+            return self._sum_by_cell(["count(*)"], "v"), self._literals
+        own = [f"g{i}" for i in range(len(self._query.groups))]
+        found = f"SELECT DISTINCT {', '.join(own)} FROM ({self._rows(units=False, raw=True)}) AS q"
+        cells = f"SELECT {self._cell(own)} AS cell, p.* FROM ({found}) AS p"
+        equal = " AND ".join(f"q.{name} = k.{name}" for name in own)
+        return (
+            f"WITH k AS MATERIALIZED ({cells}) SELECT cell, v FROM ({self._rows(units=False, raw=True)}) AS q "
+            f"JOIN k ON {equal} WHERE cell IS NOT NULL"
+        ), self._literals
 
     def unit_places(self, limits: Iterable[tuple[int, int]]) -> tuple[str, list[Any]]:
         """Return the statement for (cell, place of a value on the grid, number of rows for each limit).
@@ -198,9 +216,7 @@ class Compiled:
         found = ", ".join(f"{each} AS n{i}" for i, each in enumerate(sums))
         if not groups and not keys:
             return f"SELECT 0 AS cell, {found} FROM ({self._rows(units=False)}) AS q"
-        levels = [value for group in groups for value in group.values]
-        plain = all(isinstance(value, Literal) for value in levels)
-        if len(levels) <= _FEW_LEVELS or not plain or any(isinstance(each.column, Choice) for each in groups):
+        if not self._codes_values:
             rows = self._rows(units=False)
             return f"SELECT {keyed}, {found} FROM ({rows}) AS q WHERE cell IS NOT NULL GROUP BY {keyed}"
         # Sum by the values first, so that only distinct values are compared with the levels. A condition on the cell
@@ -214,6 +230,14 @@ class Compiled:
             return f"SELECT {keyed}, n0 FROM ({inner}) AS q WHERE coalesce(cell, -n0) >= 0"
         added = ", ".join(f"sum(n{i}) AS n{i}" for i in range(len(sums)))
         return f"SELECT {keyed}, {added} FROM ({inner}) AS q GROUP BY {keyed}"
+
+    @property
+    def _codes_values(self) -> bool:
+        """Whether distinct values are compared with the levels, and not each row."""
+        groups = self._query.groups
+        levels = [value for group in groups for value in group.values]
+        plain = all(isinstance(value, Literal) for value in levels)
+        return len(levels) > _FEW_LEVELS and plain and not any(isinstance(each.column, Choice) for each in groups)
 
     def _rows(self, units: bool, raw: bool = False) -> str:
         """Return the rows of the query; with ``raw``, with the values of their groups in place of their cell."""
@@ -273,17 +297,15 @@ class Compiled:
     def _place(self, quantiles: Quantiles, names: Mapping[Column, str]) -> tuple[str, list[str]]:
         """Return the place of a value on the grid, and the conditions for its row to count.
 
-        Clipped first, so that no difference overflows.
+        Clipped first, so that no difference overflows. A product is at most a part of a step beyond the last place, as
+        there are at most 2^40: it is rounded to this place.
         """
         grid, dialect = quantiles.grid, self._dialect
         name, kept = self._write_entry(quantiles.column, names)
-        low, high, factor, steps = map(
-            dialect.real, (grid.low, grid.high, grid.steps / (grid.high - grid.low), grid.steps)
-        )
+        low, high, factor = map(dialect.real, (grid.low, grid.high, grid.steps / (grid.high - grid.low)))
         clipped = self._clip(quantiles.column, dialect.cast(name, "DOUBLE"), low, high)
         inside = dialect.flush_small(f"({clipped} - {low})", grid.high - grid.low)
-        place = f"least({dialect.round(f'{inside} * {factor}', 2.0 * grid.steps)}, {steps})"
-        return f"{dialect.cast(place, 'BIGINT')} AS v", [kept]
+        return f"{dialect.round(f'{inside} * {factor}')} AS v", [kept]
 
     def _write_entry(self, column: Column | Formula, names: Mapping[Column, str]) -> tuple[str, str]:
         """Return the SQL of a column or of a computed value, and the condition that it is present."""
@@ -325,19 +347,12 @@ class Compiled:
         return dialect.cast(self._clip(measure.column, number, measure.low, measure.high), "BIGINT"), kept
 
     def _shares(self, several: Several, names: Mapping[Column, str]) -> tuple[str, list[str]]:
-        """Return a number for every column, and the conditions for a row to count.
-
-        The number is the part of the upper bound, or the whole; NULL if missing.
-        """
+        """Return a value in steps for every column, or NULL if missing, and the conditions for a row to count."""
         listed, conditions = [], []
-        for place, column in enumerate(several.columns):
+        for column in several.columns:
             value, kept = self._value(column, names)
-            share = self._dialect.cast(str(several.whole(place)), "BIGINT")
-            if column.kind != "count":
-                share = f"({value} - ({column.low}))"
-            if column.kind == "mean":
-                share = f"{several.times(place)} * {share}"
-            listed.append(share)
+            # A variance has squares of steps from the lower bound. Other sums are converted into parts of R at the end.
+            listed.append(f"({value} - ({column.low}))" if column.kind == "variance" else value)
             conditions.append(kept)
         if len(listed) == 1 and several.missing is None and not self._query.discovers:
             # Rows without a value add nothing.
@@ -411,7 +426,19 @@ class Compiled:
         return item, {column: f"{alias}.c{i}" for i, column in enumerate(chosen)}
 
     def _condition(self, condition: Condition, names: Mapping[Column, str]) -> str:
-        return f"({written(condition, lambda column: names[column], self._bind, self._dialect)})"
+        """Return whether a condition holds. It may be FALSE or NULL where it does not."""
+        if isinstance(condition, All | Either):
+            word = " AND " if isinstance(condition, All) else " OR "
+            return f"({word.join(self._condition(part, names) for part in condition.of)})"
+        # A condition that needs an entry compares what is stored, which is faster than the SQL of the entry.
+        stored = {
+            column: self._stored[names[column]]
+            for column in require_columns(condition)
+            if names[column] in self._stored
+        }
+        named = {**names, **stored}
+        held = written(condition, lambda column: named[column], self._bind, self._dialect)
+        return f"({' AND '.join([held, *map(self._dialect.is_finite, dict.fromkeys(stored.values()))])})"
 
     def _bind(self, literal: Literal) -> str:
         self._literals.append(literal.value)
@@ -437,22 +464,30 @@ class Compiled:
 
     def _share_sums(self, several: Several, place: int) -> list[str]:
         """Return the exact integers that a column has in a cell."""
-        v, whole = f"v{place}", self._dialect.cast(str(several.whole(place)), "WIDE")
-        kind = several.columns[place].kind
-        found = [f"{2 if several.paired else 1} * sum({v})"]
-        if kind == "mean":
+
+        def wide(number: int) -> str:
+            return self._dialect.cast(str(number), "WIDE")
+
+        column, times, v = several.columns[place], several.times(place), f"v{place}"
+        whole, shift = several.whole(place), times * column.low
+        found = [f"{wide((2 if several.paired else 1) * whole)} * count({v})"]
+        if column.kind == "mean":
+            # A row has times * v - shift, and the rest of the whole.
             found = (
-                [f"{whole} * count({v})", f"2 * sum({v}) - {whole} * count({v})"]
+                [f"{wide(whole)} * count({v})", f"{2 * times} * sum({v}) - {wide(whole + 2 * shift)} * count({v})"]
                 if several.paired
-                else [f"sum({v})", f"{whole} * count({v}) - sum({v})"]
+                else [
+                    f"{times} * sum({v}) - {wide(shift)} * count({v})",
+                    f"{wide(whole + shift)} * count({v}) - {times} * sum({v})",
+                ]
             )
-        elif kind == "variance":
+        elif column.kind == "variance":
             # The middle share is the rest of the whole, so that rounding cannot make a row add more.
-            times, steps = several.times(place), several.whole(place) // several.times(place)
+            steps = column.high - column.low
             ends = (v, f"({steps} - {v})")
             first, last = (f"sum({self._dialect.divide(f'{times} * {k} * {k}', steps)})" for k in ends)
-            found = [first, f"{whole} * count({v}) - {first} - {last}", last]
-        return [*found, *([f"{whole} * (count(*) - count({v}))"] if place == several.missing else [])]
+            found = [first, f"{wide(whole)} * count({v}) - {first} - {last}", last]
+        return [*found, *([f"{wide(whole)} * (count(*) - count({v}))"] if place == several.missing else [])]
 
 
 def _selected(listed: str, source: str, where: list[str]) -> str:
@@ -554,9 +589,9 @@ class Source:
 
     def _check_meaning(self, probe: Probe) -> None:
         """Refuse an engine that computes something else."""
-        self._engine.check_settings(self._ask)
         failure = probe.find_failure(self._ask)
         if failure is not None:
+            self._engine.check_settings(self._ask)  # which says how to reset them
             raise refuse(
                 "connection",
                 got=f"one that fails the check of {failure}",

@@ -30,11 +30,13 @@ from dpstats.data.values import number_sql
 from dpstats.errors import InvalidData, InvalidParameter, is_public, refuse, refuse_data
 from dpstats.sql.catalogue import (
     DUCKDB,
+    DUCKDB_TABLES,
     POSTGRES,
     WHOLE,
     Ask,
     BaseTable,
     ColumnType,
+    Dialect,
     Listed,
     add_folders,
     check_different_names,
@@ -54,7 +56,7 @@ from dpstats.sql.catalogue import (
 _FUNCTION_NAMES = """
 abs and between cast coalesce concat count count_star current_database current_schema current_setting duckdb_columns
 duckdb_databases duckdb_functions duckdb_optimizers duckdb_tables duckdb_views greatest in isfinite least like
-like_escape lower max md5 min mod not or round_even sign substr sum trim try_cast ~~ + - * / // % = <> != < <= > >=
+like_escape lower max md5 min mod not or substr sum trim try_cast ~~ + - * / // % = <> != < <= > >=
 """
 FUNCTIONS = frozenset(_FUNCTION_NAMES.split())
 """Functions and operators of the compiled SQL. A macro with one of these names would change the results."""
@@ -88,18 +90,18 @@ class DuckDBEngine:
         Types of columns of CSV files, by "table.column": see `PrivateSQL`. Other columns are text.
     """
 
-    dialect = DUCKDB
     lasting = True
     """A snapshot has no effect on others, and lasts until the next one begins."""
 
     def __init__(self, data: Any, types: Mapping[str, str]) -> None:
+        own = isinstance(data, Mapping)
+        self.dialect = DUCKDB if own else DUCKDB_TABLES
         self._files: dict[Path, tuple[int, ...]] = {}
         self._given: dict[str, Any] = {}
         self._found: dict[str, list[Found]] = {}
         self._listed: dict[str, Listed] = {}
         self._texts: dict[str, tuple[str, dict[str, str], frozenset[str]]] = {}
         """By the tables in lower case: the SQL of entries of text, of those that are unreadable, and the columns."""
-        own = isinstance(data, Mapping)
         self._types = _by_table(data, types) if own else {}
         connection = self._of_files(data) if own else data
         if not hasattr(connection, "cursor") or not hasattr(connection, "register"):
@@ -195,7 +197,7 @@ class DuckDBEngine:
 
     def check_settings(self, ask: Ask) -> None:
         """Refuse settings under which our SQL means something else: they may change within a transaction."""
-        (collation,) = ask("SELECT current_setting('default_collation')")[0]
+        (collation,) = ask(f"SELECT {DUCKDB.collation}")[0]
         if collation:
             raise refuse(
                 "connection",
@@ -214,7 +216,7 @@ class DuckDBEngine:
             texts |= {(*current, name): "" for (name,) in ask(_DUCKDB_VIEWS)}
         columns: dict[str, dict[str, tuple[str, ColumnType]]] = {}
         for table, column, kind, nullable in ask(_DUCKDB_COLUMNS):
-            found_type = duckdb_type(kind, nullable)
+            found_type = duckdb_type(kind, nullable, self.dialect)
             if fold(column) in self._texts.get(fold(table), ("", {}, frozenset()))[2]:
                 found_type = replace(found_type, undeclared=kind == "VARCHAR")
             columns.setdefault(table, {})[fold(column)] = (column, found_type)
@@ -445,14 +447,14 @@ _DUCKDB_KINDS = {
 } | dict.fromkeys(WHOLE, "whole")
 
 
-def duckdb_type(name: str, nullable: bool = True) -> ColumnType:
+def duckdb_type(name: str, nullable: bool = True, dialect: Dialect = DUCKDB) -> ColumnType:
     """Return the type of DuckDB's name for it."""
     kind = "real" if name.startswith("DECIMAL(") else "text" if name.startswith("ENUM(") else _DUCKDB_KINDS.get(name)
     entry, required = "{}", not nullable
     if kind == "text" and name != "VARCHAR":
         entry = "CAST({} AS VARCHAR)"
     if name in ("FLOAT", "DOUBLE"):
-        entry, required = DUCKDB.only_finite("{0}"), False
+        entry, required = dialect.only_finite("{0}"), False
     numbers = _TEXT_AS_NUMBERS if kind == "text" else ("", "")
     return ColumnType(name, kind or "other", required, entry, numbers=numbers)
 
@@ -508,6 +510,8 @@ def check_reading(connection: Any) -> None:
         f"SELECT count(*) FROM {read} WHERE {x} > 19.5": [(4,)],
         f"SELECT count(*) FROM {read} WHERE {x} > 20.5 OR NOT {x} <= 20.5": [(0,)],
         f"SELECT count(*) FROM {read} WHERE {x} IS NULL": [(3,)],
+        f"SELECT count(*) FROM {read} WHERE x > 19.5 AND {DUCKDB.is_finite('x')}": [(4,)],
+        f"SELECT count(*) FROM {read} WHERE y > -3 AND {DUCKDB.is_finite('y')}": [(5,)],
         f"SELECT count(*) FROM {read} WHERE abs({y}) > 3": [(0,)],
         f"SELECT count(*) FROM {read} WHERE n > 4": [(2,)],
         f"SELECT count(*) FROM {read} WHERE s > 'b'": [(2,)],

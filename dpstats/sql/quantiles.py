@@ -198,14 +198,20 @@ def _add_row(stage: AnyStage, groups_moved: int) -> AnyStage:
 
 
 def sort_places(columns: Sequence[NDArray[np.int64]], query: Query, limit: int = 0) -> list[NDArray[np.int64]]:
-    """Return the sorted places of each cell, from columns: cell, place, numbers of rows for each limit of a unit."""
+    """Return the sorted places of each cell, from columns: cell, place, numbers of rows for each limit of a unit.
+
+    Without numbers, each place is of one row.
+    """
     assert query.quantiles is not None
-    cells, places, counts = columns[0], columns[1], columns[2 + limit]
-    order = np.argsort(cells * (query.quantiles.grid.steps + 1) + places)
-    ends = np.searchsorted(cells[order], np.arange(query.cells + 1))
-    rows = np.append(0, np.cumsum(counts[order]))[ends]
-    repeated = np.repeat(places[order], counts[order])
-    return [repeated[first:last] for first, last in pairwise(rows)]
+    width = query.quantiles.grid.steps + 1
+    keys = columns[0] * width + columns[1]
+    if len(columns) == 2:
+        keys = np.sort(keys)
+    else:
+        order = np.argsort(keys)
+        keys = np.repeat(keys[order], columns[2 + limit][order])
+    ends = np.searchsorted(keys, width * np.arange(query.cells + 1))
+    return [keys[first:last] - width * cell for cell, (first, last) in enumerate(pairwise(ends))]
 
 
 def repeat_places(held: list[tuple[int, int]]) -> NDArray[np.int64]:

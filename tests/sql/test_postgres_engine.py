@@ -85,6 +85,7 @@ QUERIES = [
     "SELECT MEDIAN(x) FROM visit",
     "SELECT QUANTILE_CONT(big, 0.3) FROM visit",
     "SELECT rural, MEDIAN(x * m) AS q FROM visit GROUP BY rural",
+    "SELECT name, MEDIAN(x) FROM visit GROUP BY name",
     "SELECT COUNT(*) FROM visit JOIN clinic USING (name)",
     "SELECT beds, SUM(x) FROM visit LEFT JOIN clinic ON visit.name = clinic.name GROUP BY beds",
     "SELECT COUNT(*) FROM visit a JOIN visit b ON a.person = b.person",

@@ -6,12 +6,15 @@ import hashlib
 import itertools
 import math
 from decimal import Decimal
+from pathlib import Path
 from typing import Any
 
 import duckdb
 import numpy as np
 import pandas as pd
 import polars as pl
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from scipy.stats import binom
 
@@ -113,6 +116,33 @@ def test_places_are_those_of_the_grid() -> None:
             compiled = Compiled(query, {"t": sql._catalogue.tables["t"]}, sql._data.dialect)
             found = sort_places(sql._data.columns(*compiled.places()), query)
             assert np.array_equal(found[0], np.sort(grid.places(expected)))
+
+
+@pytest.mark.parametrize("files", [False, True])
+def test_places_of_many_groups_are_those_of_their_rows(files: bool, tmp_path: Path) -> None:
+    rng = np.random.default_rng(2)
+    x: list[float | None] = [*rng.normal(50, 30, 2000).tolist(), math.nan, math.inf, -math.inf, None, -0.0, 100.5, 0.5]
+    g = [f"g{i}" if i else None for i in rng.integers(0, 14, len(x))]
+    table = pa.table({"x": x, "g": g, "h": rng.integers(0, 3, len(x)).tolist()})
+    db = duckdb.connect()
+    db.register("rows", table)
+    db.execute("CREATE TABLE t AS FROM rows")
+    pq.write_table(table, tmp_path / "t.parquet", row_group_size=200)
+    levels = [f"g{i}" for i in range(11, 0, -1)]
+    sql = PrivateSQL(
+        {"t": tmp_path / "t.parquet"} if files else db,
+        epsilon=1.0,
+        bounds={"t.x": (0, 100)},
+        categories={"t.g": levels, "t.h": [2, 0]},
+    )
+    query = sql._parsed("SELECT h, g, MEDIAN(x) FROM t GROUP BY h, g")
+    compiled = Compiled(query, {"t": sql._catalogue.tables["t"]}, sql._data.dialect)
+    columns = sql._data.columns(*compiled.places())
+    assert len(columns) == 2 and query.quantiles is not None
+    rows = list(zip(x, g, table["h"].to_pylist(), strict=True))
+    for found, (h, label) in zip(sort_places(columns, query), itertools.product([2, 0], levels), strict=True):
+        own = np.array([a for a, b, c in rows if a is not None and math.isfinite(a) and (b, c) == (label, h)])
+        assert found.size > 20 and np.array_equal(found, np.sort(query.quantiles.grid.places(own)))
 
 
 def test_computed_values_and_joins_with_public_keys() -> None:
