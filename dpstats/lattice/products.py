@@ -312,7 +312,7 @@ def to_panels(rows: NDArray[Any]) -> NDArray[np.float32]:
     panels = make_panels(*rows.shape)
     whole = np.zeros((len(panels) * _LINE, rows.shape[1]), dtype=np.float32)
     whole[: len(rows)] = rows
-    panels[:] = np.swapaxes(whole.reshape(len(panels), _LINE, -1), 1, 2)
+    panels[:] = np.swapaxes(whole.reshape(len(panels), _LINE, rows.shape[1]), 1, 2)
     return panels
 
 

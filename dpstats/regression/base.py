@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
+from dpstats.data.columns import in_memory
 from dpstats.data.parameters import check_flag, check_level, check_real
 from dpstats.data.rows import ABOUT_THE_OTHERS, LEFT_OUT, Rows, check_codes, drops_undeclared
 from dpstats.data.schema import Column, Schema
@@ -748,6 +749,7 @@ class Regression(HasEstimates, PrivateEstimator[SomePlan], ABC):
         """
         from dpstats.regression.formula import parse
 
+        data = in_memory(data)  # a lazy frame is read once, and its number of rows is known to the plan
         described = parse(formula, bounds=bounds, levels=levels, data=data)
         if hasattr(cls, "y_bounds"):
             given = {"y_bounds": described.y_bounds, **given}

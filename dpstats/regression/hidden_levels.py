@@ -49,7 +49,7 @@ class Kept:
             kept: dict[str, Any] | None = None if block.kept is None else {}
             return replace(block.take(some), store=block.arrange(np.ascontiguousarray(store)), kept=kept)
 
-        return block.remember("rows without hidden levels", self.common.tobytes(), make)
+        return block.remember("rows without hidden levels", (self.columns.tobytes(), self.common.tobytes()), make)
 
     def entries(self, stage: str, name: str) -> NDArray[np.bool_] | None:
         """Return a mask of the entries of a released block for remaining columns. None if it has no columns."""
@@ -139,7 +139,8 @@ class HidingPath:
         if kept is None:
             return found
         own = np.append(True, kept.columns)
-        least = 1 - (1 - self.path.center_noise) ** 2  # the largest variance of a hidden column
+        # The largest variance of a hidden column
+        least = 1 - (1 - min(self.path.center_noise, 1.0)) ** 2
         unknown = (_NOT_KNOWN / self.plan.design.half) ** 2 / least
 
         def widen(matrix: Floats) -> Floats:

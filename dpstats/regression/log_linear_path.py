@@ -68,6 +68,8 @@ _FARTHEST = 4.0
 """Largest standard deviation of the linear predictor, and of the error of its level."""
 _SEEN = 4.0
 """A bin of rates counts from this many standard deviations of its noise."""
+_LARGEST_LOG_MEAN = 300.0
+"""Limit of the log mean of a level. Within it, the square of a mean is a finite float that is not 0."""
 _BENT = math.sqrt(3) / 2
 """Root mean square of e^2/2 over the variance of a small normal error e."""
 _SEEN_LEVEL, _LEAST_LEVEL = 3.0, 0.03
@@ -485,7 +487,9 @@ class LogLinearPath(LevelPath):
         # The noise was stated before the move.
         factor = min(math.exp(min(after - last.before, 0.0)), 1.0)
         linear, quadratic = self.dispersion
-        mean, ratio = math.exp(last.before), max(last.seen, last.noise)
+        # Noise can put the rows of a rare level anywhere.
+        before = min(max(last.before, -_LARGEST_LOG_MEAN), _LARGEST_LOG_MEAN)
+        mean, ratio = math.exp(before), max(last.seen, last.noise)
         known = math.isfinite(ratio)
         sampling = math.sqrt((linear * ratio / mean + quadratic * ratio**2) / max(last.rows, 1.0)) if known else 0.0
         std /= min(max(factor, FLOORS[-1], std), 1.0)
@@ -493,7 +497,7 @@ class LogLinearPath(LevelPath):
         offsets = self.plan.design.offsets
         most = math.log(2 * self._half) + (max(self.offset + offsets[1] - offsets[0], 0.0) if offsets else 0.0)
         one = linear / (mean * max(last.rows, 1.0))
-        return LogLevel(last.before, after, moved, std, last.seen, last.noise, sampling, one, most)
+        return LogLevel(before, after, moved, std, last.seen, last.noise, sampling, one, most)
 
     def _second_order(self, inverse: Any) -> Floats:
         """Return the gradient that the errors of the coefficients add."""

@@ -55,7 +55,8 @@ class Bins:
         if self.tables is None:
             return np.asarray(np.searchsorted(self.ends, values))
         unit, first, below, pivots = self.tables
-        at = np.frexp(values * unit)[1]
+        # Of infinity, `numpy.frexp` has the exponent 0.
+        at = np.frexp(np.minimum(values, 2 * self.ends[-1]) * unit)[1]
         at -= first
         np.minimum(np.maximum(at, 0, out=at), below.size - 1, out=at)
         return np.asarray(below.take(at) + (values > pivots.take(at)))

@@ -357,7 +357,8 @@ class PrivateEstimator(Reported, BaseEstimator, Generic[Plan]):
             if counted is not None:
                 self.rows_, self.rows_noise_std_ = complete, float(np.max(counted.plan.noise(ROWS).std))
                 self.n_rows_ = plan.n_samples
-            self._report(released, stated)
+            with quiet():  # after the charge, the error settings of a caller must not cost the result
+                self._report(released, stated)
         return self
 
     def _row_is(self, unit: str) -> str:

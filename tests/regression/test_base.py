@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import pickle
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -206,6 +207,17 @@ def test_rows_far_away_give_no_warning(model: PrivateLinearRegression) -> None:
     steep = PrivateLinearRegression(x_bounds=(-1, 1), y_bounds=(-40, 40), random_state=0).fit(X, 30 * X[:, 0])
     assert steep.predict([[1.7e308], [0.0]])[0] == np.inf
     assert np.isfinite(steep.score([[1.7e308]] * 30, [0.0] * 30))
+
+
+def test_settings_of_the_caller_cannot_fail_a_report() -> None:
+    # The budget has paid for it.
+    few = pd.DataFrame({"x": [0.1, 0.7, -0.4, 0.2, -0.9], "u": list("ababa"), "y": [0.0, 1.0, 1.0, 0.0, 1.0]})
+    own: dict[str, Any] = {"levels": {"u": ["a", "b"]}, "bounds": {"x": (-1, 1), "y": (0, 2)}}
+    own |= {"epsilon": 100.0, "delta": 1e-2, "random_state": 1}
+    with np.errstate(all="raise"):
+        loud = PrivateLinearRegression.from_formula("y ~ x + C(u)", few, **own)
+    quiet = PrivateLinearRegression.from_formula("y ~ x + C(u)", few, **own)
+    assert loud.params_cov_.tobytes() == quiet.params_cov_.tobytes()
 
 
 def test_a_column_cannot_have_the_name_of_the_intercept() -> None:

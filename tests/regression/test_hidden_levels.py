@@ -9,11 +9,13 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from dpstats.lattice import products
 from dpstats.regression import PrivateCountRegression, PrivateLinearRegression, PrivateLogisticRegression
 from dpstats.regression.blocks import Blocks, Design, Question
 from dpstats.regression.engine import first_path
 from dpstats.regression.hidden_levels import HidingPath, Kept, WithoutLevels
 from dpstats.regression.log_linear_plan import log_linear_plan
+from dpstats.regression.passes import UNCOMPILED, CompiledPasses, Passes
 from dpstats.regression.plan import CENTER, DIRECTIONS, regression_plan
 
 ROWS = 5000
@@ -67,6 +69,20 @@ def test_sums_are_of_the_rows_that_remain() -> None:
             assert own is None or not sums[block][~own].any()
 
 
+@pytest.mark.parametrize("found", [Passes(), CompiledPasses(UNCOMPILED)], ids=["numpy", "loops"])
+def test_a_block_of_hidden_rows_only_adds_nothing(found: Passes, monkeypatch: pytest.MonkeyPatch) -> None:
+    # It may be any block of a large table, and an error after the charge would tell of its rows.
+    monkeypatch.setattr(products, "_loop", lambda: products.add_rows)
+    X, y = draw(0.002), np.resize([0.0, 1.0], ROWS)
+    _, questions = ask_all(X, y)
+    X[:3, 2] = 1.0
+    monkeypatch.setattr("dpstats.regression.blocks.choose_passes", lambda entries: found)
+    few = Blocks(X[:3], y[:3], DESIGN)
+    assert (few.block(slice(None)).store.ndim == 3) == found.compiled
+    for _, question in questions[1:]:
+        assert not any(values.any() for values in few.answer(question).values())
+
+
 def test_entries_above_the_diagonal() -> None:
     kept = Kept(np.array([True, False, True]), np.array([0.0, 1.0, 0.0]))
     whole = np.arange(16).reshape(4, 4)
@@ -75,6 +91,15 @@ def test_entries_above_the_diagonal() -> None:
     assert own is not None and whole[np.triu_indices(4, 1)][own].tolist() == whole[some][np.triu_indices(3, 1)].tolist()
     assert np.asarray(kept.entries(DIRECTIONS, "curvature, diagonal")).tolist() == [True, False, True]
     assert kept.entries("norms", "norms") is None
+
+
+def test_variances_are_positive_for_any_noise_of_the_center() -> None:
+    # With a few rows the noise of the center is longer than its range.
+    data = pd.DataFrame({"x": [0.1, 0.3, -0.2], "u": list("aab"), "y": [0.0, 2.0, 1.0]})
+    for epsilon in (0.01, 0.1, 1.0, 10.0):
+        own: dict[str, Any] = {"bounds": {"x": (-1, 1), "y": (0, 9)}, "levels": {"u": ["a", "b"]}, "random_state": 0}
+        fitted = PrivateCountRegression.from_formula("y ~ x + C(u)", data, epsilon=epsilon, **own)
+        assert (np.diagonal(fitted.params_cov_) > 0).all()
 
 
 @pytest.mark.parametrize("common", [-1.0, 1.0])

@@ -15,6 +15,7 @@ from dpstats.regression.log_linear_plan import CALIBRATION, EXCESS, RATES, TILT,
 from dpstats.regression.log_linear_tables import tabulate
 from dpstats.regression.path import Curvature
 from dpstats.regression.plan import STEPS, step_name
+from dpstats.regression.two_valued import LastStep
 from tests.regression.exact_paths import walked
 
 RNG = np.random.default_rng(1)
@@ -109,6 +110,18 @@ def test_a_long_last_step_is_said_and_counted() -> None:
     path.take(step_name(STEPS), released)
     assert path.unsettled
     assert np.trace(path.left) > np.trace(before)
+
+
+def test_noise_may_put_a_level_anywhere() -> None:
+    # The exponential of its log mean may be no float, or 0.
+    path = exact("counts", np.random.default_rng(8).poisson(MEANS).astype(float), 400)
+    row = np.eye(3)[0]
+    for before in (-1e4, -800.0, 0.0, 800.0, 1e4):
+        for seen in (-1.0, 0.5, 2.0):
+            level = path._level(LastStep(row, row, before, seen, 0.1, 3.0), 0.2)
+            for distance in (level.lower_distance(2.0), level.upper_distance(2.0)):
+                assert distance >= 0
+            assert level.is_settled(1e9) in (True, False)
 
 
 def test_an_excess_beyond_the_expected_raises_the_level() -> None:

@@ -36,3 +36,19 @@ def test_the_response_is_in_the_formula() -> None:
         fit(FormulaRows(parse("y ~ x", bounds=BOUNDS), data), [1.0, 2.0])
     with pytest.raises(InvalidData, match="y must be given"):
         fit(FormulaRows(parse("~ x", bounds=BOUNDS), data))
+
+
+def test_a_lazy_frame_has_the_fit_of_its_rows_in_memory() -> None:
+    # Its number of rows decides whether factors are fitted by levels, and it is read once.
+    polars, rng = pytest.importorskip("polars"), np.random.default_rng(0)
+    x, u = rng.normal(size=500), np.resize(list("aaab"), 500)
+    frame, reads = polars.DataFrame({"x": x, "u": u, "y": x}), []
+    lazy = frame.lazy().map_batches(lambda rows: reads.append(len(rows)) or rows)
+    made = [
+        PrivateLinearRegression.from_formula(
+            "y ~ x + C(u)", data, bounds=BOUNDS, levels={"u": ["a", "b"]}, random_state=0
+        )
+        for data in (frame, lazy)
+    ]
+    assert reads == [500] and type(made[0].plan_) is type(made[1].plan_)
+    assert made[0].params_.tobytes() == made[1].params_.tobytes()
