@@ -183,8 +183,9 @@ GRAINS = 1 << 20
 BEND = 0.5
 """The size of a clipped value z is z^2 / (2 BEND) up to BEND, and |z| - BEND/2 beyond it: the function of Huber.
 
-Squares give the standard deviation of values of any shape, also of many equal ones with a few far ones beside them.
-Absolute values give that of normal ones with less noise. Up to a half, the noise widens intervals by 0% to 3%."""
+Squares give the standard deviation of values of any shape, also if many are equal and some are far from them. Absolute
+values give the standard deviation of normal values, with less noise. Squares up to a half widen intervals by 0% to 3%.
+"""
 LARGEST_SIZE = int((1 - BEND / 2) * GRAINS)
 SIZE_UNIT = math.nextafter(1 / math.sqrt(3), 1.0)
 """Unit of sums of sizes relative to the other two under Gaussian noise, so that they get less noise."""
@@ -306,7 +307,7 @@ def moments(location: Floats, scale: Floats) -> Moments:
     far_zero, far_one, far_two = (power[0] + power[2] for power in (zero, one, two))
     sign_one, sign_two = one[2] - one[0], two[2] - two[0]
 
-    def by_skewness(slopes: Sequence[Floats]) -> Floats:
+    def differentiate(slopes: Sequence[Floats]) -> Floats:
         flat, tilted, bent = slopes  # E g', E g'x and E g'x^2
         return np.asarray((bent - 2 * location * tilted + (location**2 - scale**2) * flat) / (6 * scale))
 
@@ -314,8 +315,8 @@ def moments(location: Floats, scale: Floats) -> Moments:
         low + high + two.sum(axis=0),
         largest**2 * (low + high) + four[1] / (4 * BEND**2) + far_two - BEND * sign_one + half**2 * far_zero,
         largest * (high - low) + three[1] / (2 * BEND) + sign_two - half * far_one,
-        by_skewness([power.sum(axis=0) for power in inside[:3]]),
-        by_skewness([after[1] / BEND + power[2] - power[0] for power, after in itertools.pairwise(inside[:4])]),
+        differentiate([power.sum(axis=0) for power in inside[:3]]),
+        differentiate([after[1] / BEND + power[2] - power[0] for power, after in itertools.pairwise(inside[:4])]),
     )
 
 

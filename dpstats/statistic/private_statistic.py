@@ -157,8 +157,9 @@ class PrivateStatistic(HasEstimates, PrivateEstimator[StatisticPlan]):
     **Estimand.** The mean, over blocks of m rows, of the corrected statistic. It differs from the statistic
     of the population by less than 1/m for smooth statistics.
 
-    **Limits.** Not valid for extreme quantiles, the mode, kurtosis of heavy tails. If estimates are 0 in some blocks, their
-    mean is not the statistic of all rows, and can have a skewness beyond 8. Use `PrivateQuantile` for medians.
+    **Limits.** Not valid for extreme quantiles, the mode, kurtosis of heavy tails. If estimates are 0 in some blocks,
+    the skewness can be beyond 8, and the mean over blocks is not the statistic of all rows. Use `PrivateQuantile` for
+    medians.
 
     Examples
     --------
