@@ -214,3 +214,21 @@ def test_the_shift_of_gamma_values_is_counted(sign: int) -> None:
     off = abs(found.mean[0]) / np.sqrt(found.variance[0])
     half = half_widths(found, 0.025, skewness, one_sided=True) / np.sqrt(found.variance)
     assert off > 0.3 and half[0] == pytest.approx(1.97 + off, abs=0.15)
+
+
+NO_NOISE = Noise("laplace", 1e-9, 1e-9, 1e-9)
+
+
+def test_the_sampling_variance_is_that_of_many_samples() -> None:
+    # Far from the center, where the covariance of the two sums counts.
+    z = np.clip(np.random.default_rng(1).normal(0.5, 0.6, size=(4000, 200)), -1, 1)
+    found = located(np.stack([z.sum(axis=1), size(z).sum(axis=1), np.zeros(4000)], axis=1), 200, NO_NOISE)
+    assert found.mean.var() / found.variance.mean() == pytest.approx(1, abs=0.09)
+
+
+def test_the_deviation_holds_where_half_of_the_values_are_equal() -> None:
+    # Half at 0, and gamma values beside them, nearly all within the clip. Absolute values give 0.61 of the deviation.
+    rng = np.random.default_rng(2)
+    z = np.clip(np.where(rng.random(100_000) < 0.5, 0.0, rng.gamma(2.0, 0.1, size=100_000)), -1, 1)
+    found = located(np.array([[z.sum(), size(z).sum(), 0.0]]), z.size, NO_NOISE)
+    assert found.std[0] / z.std() == pytest.approx(1, abs=0.05)
