@@ -26,9 +26,9 @@ from dpstats.privacy.plan import ReleasePlan
 from dpstats.privacy.stages import AnyStage, Block, Choice, Coins, JointStage, Shuffle, Stage
 from dpstats.release.additive import Integers, JointIntegers, additive_stages, concentrated_stage
 from dpstats.statistic.clipped_sums import (
-    ABSOLUTE_UNIT,
     GRAINS,
     LEAST_STD,
+    SIZE_UNIT,
     UTILITY_RANGE,
     Noise,
     n_candidates,
@@ -38,7 +38,7 @@ from dpstats.statistic.copies import Frozen
 from dpstats.statistic.isolation import block_rows, frame, value_of
 
 ORDER, DITHER, LOCATION, SUMS = "order", "dither", "location", "clipped sums"
-SIGNED, ABSOLUTE, FAILURES = "sum", "absolute sum", "failures"
+SIGNED, SIZES, FAILURES = "sum", "sum of sizes", "failures"
 DITHER_BITS = 20
 """Coins of a block's dither: a uniform number of this many bits."""
 
@@ -141,8 +141,8 @@ class StatisticPlan(ReleasePlan):
         """The noise of the sums, in units of the clip."""
         stage = self.stage(SUMS)
         if isinstance(stage, JointStage):
-            signed, absolute, failures = (float(stage.noise_std(block)) for block in stage.blocks)
-            return Noise("gaussian", signed, absolute, failures)
+            signed, sizes, failures = (float(stage.noise_std(block)) for block in stage.blocks)
+            return Noise("gaussian", signed, sizes, failures)
         assert isinstance(stage, Stage)
         return Noise("laplace", *[float(stage.noise_std)] * 3)
 
@@ -289,7 +289,7 @@ def _sums_stage(law: str, guarantee: PrivacyGuarantee, first: float, n_outputs: 
         return additive_stages([item], left, 0.0)[0]
     # The locations cost epsilon^2/8 each.
     rho = zcdp_rho(guarantee.epsilon, guarantee.delta) * (1 - 1e-9) - n_outputs * first**2 / 8
-    units = ((SIGNED, 1.0), (ABSOLUTE, ABSOLUTE_UNIT), (FAILURES, 1.0))
+    units = ((SIGNED, 1.0), (SIZES, SIZE_UNIT), (FAILURES, 1.0))
     blocks = tuple(Block(name, n_outputs, spacing, unit) for name, unit in units)
     most = math.nextafter(2 * GRAINS * math.sqrt(n_outputs), math.inf)
     return concentrated_stage(JointIntegers(SUMS, blocks, most, most), rho)

@@ -43,11 +43,11 @@ from dpstats.statistic.isolation import (
     evaluate_blocks,
 )
 from dpstats.statistic.plan import (
-    ABSOLUTE,
     DITHER,
     FAILURES,
     ORDER,
     SIGNED,
+    SIZES,
     SUMS,
     Rehearsal,
     StatisticPlan,
@@ -156,8 +156,9 @@ class PrivateStatistic(HasEstimates, PrivateEstimator[StatisticPlan]):
     **Estimand.** The mean, over blocks of m rows, of the corrected statistic. It differs from the statistic
     of the population by less than 1/m for smooth statistics.
 
-    **Limits.** Not valid for extreme quantiles, the mode, kurtosis of heavy tails, estimates that are 0 in some blocks.
-    Use `PrivateQuantile` for medians.
+    **Limits.** Not valid for extreme quantiles, the mode, kurtosis of heavy tails. If estimates are 0 in some blocks,
+    the skewness can be beyond 8, and the mean over blocks is not the statistic of all rows. Use `PrivateQuantile` for
+    medians.
 
     Examples
     --------
@@ -328,7 +329,7 @@ class PrivateStatistic(HasEstimates, PrivateEstimator[StatisticPlan]):
         if plan.sums_noise.law == "laplace":
             session.add(SUMS, steps.reshape(*steps.shape[:-2], 3 * p))
         else:
-            names = (SIGNED, ABSOLUTE, FAILURES)
+            names = (SIGNED, SIZES, FAILURES)
             session.add(SUMS, {name: steps[..., i, :] for i, name in enumerate(names)})
 
     def _values(self, private: _Blocks, order: NDArray[np.intp], plan: StatisticPlan) -> NDArray[np.float64]:
@@ -350,7 +351,7 @@ class PrivateStatistic(HasEstimates, PrivateEstimator[StatisticPlan]):
         if isinstance(numbers, np.ndarray):
             triples = numbers.reshape(3, p)
         else:
-            triples = np.stack([numbers[name] for name in (SIGNED, ABSOLUTE, FAILURES)])
+            triples = np.stack([numbers[name] for name in (SIGNED, SIZES, FAILURES)])
         at = located(triples.T, plan.n_blocks, plan.sums_noise, plan.least_std)
         places = np.array([released[location_name(j, p)] for j in range(p)])
         spacing = spacing_of(places[:, 0]) * np.array([box.step for box in boxes])

@@ -185,7 +185,7 @@ def test_values_of_a_lattice_are_dithered() -> None:
 def test_tied_blocks_and_clipped_values_are_noted() -> None:
     # Shares of 99% in blocks of 30 rows: three blocks of four have the value 1, all others are below.
     rng = np.random.default_rng(3)
-    share = PrivateStatistic(mean_of_first, bounds=(0, 1), random_state=0)
+    share = PrivateStatistic(mean_of_first, bounds=(0, 1), random_state=1)
     tied = share.fit(1.0 * (rng.random((5000, 1)) < 0.99))
     assert "look tied or one-sided" in str(tied.summary()) and "PrivateProportion" in str(tied.summary())
     normal = PrivateStatistic(mean_of_first, random_state=0).fit(X)

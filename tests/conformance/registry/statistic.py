@@ -14,7 +14,7 @@ import numpy as np
 from dpstats.privacy import JointStage
 from dpstats.release.session import Part, Session
 from dpstats.statistic import PrivateStatistic
-from dpstats.statistic.clipped_sums import GRAINS, Box, locations, spacing_of, sums
+from dpstats.statistic.clipped_sums import GRAINS, LARGEST_SIZE, Box, locations, spacing_of, sums
 from dpstats.statistic.plan import LOCATION, ORDER, SUMS
 from registry.entry import Dataset, Entry, PlantedBug, Traits, Understated, core, fitted, having, less_noise
 
@@ -53,11 +53,20 @@ def steps_of(data: Dataset) -> tuple[np.ndarray, np.ndarray]:
     return BOX.in_steps(values), np.isnan(values)
 
 
-def integers(data: Dataset, failed_as: int = GRAINS) -> np.ndarray:
-    """Return the exact sums of one-row blocks at a location; a failed block has the absolute value ``failed_as``."""
+def integers(data: Dataset, failed_as: int = LARGEST_SIZE) -> np.ndarray:
+    """Return the exact sums of one-row blocks at a location; a failed block has the size ``failed_as``."""
     steps, failed = steps_of(data)
     found = sums(steps, failed, CENTER, REACH)[0]
-    found[1] -= int(failed.sum()) * (GRAINS - failed_as)
+    found[1] -= int(failed.sum()) * (LARGEST_SIZE - failed_as)
+    return found
+
+
+def squares(data: Dataset) -> np.ndarray:
+    """Return the sums with squares of clipped values in place of their sizes."""
+    steps, failed = steps_of(data)
+    found = sums(steps, failed, CENTER, REACH)[0]
+    clipped = np.clip(steps / REACH, -1, 1)
+    found[1] = int(np.where(failed, 1.0, clipped**2).sum() * GRAINS)
     return found
 
 
@@ -141,15 +150,19 @@ def entries() -> Iterator[Entry]:
             else _bugs(options, all_alike)
             if not delta
             else (),
-            understated=(
-                Understated(
-                    "a failed block counts as absolute value 0",
-                    plan,
-                    lambda data, plan=plan: [_of_plan(plan, integers(data, 0))],
-                    pairs,
-                ),
-            ),
+            understated=_understated(plan),
         )
+
+
+def _understated(plan: Any) -> tuple[Understated, ...]:
+    # In the l2 norm a failed block of size 0 moves less than a value from one end of the clip to the other.
+    planted = {"squares in place of sizes": squares}
+    if not plan.guarantee.delta:
+        planted["a failed block counts as size 0"] = partial(integers, failed_as=0)
+    return tuple(
+        Understated(name, plan, lambda data, made=made: [_of_plan(plan, made(data))], pairs)
+        for name, made in planted.items()
+    )
 
 
 def _of_plan(plan: Any, triple: np.ndarray) -> Any:
