@@ -383,7 +383,7 @@ class Probe:
             "aggregates of no rows": self._empty,
             "dates and times": self._dates,
         }
-        # Checks are made when they are asked for: a statement has no parameter that it does not use.
+        # Only the checks that the statement needs are made: it has no parameter that it does not use.
         checks = {
             name: list(islice(make(), _OF_SETTINGS if settings else None))
             for name, make in (changed if settings else changed | fixed).items()

@@ -430,7 +430,7 @@ class Compiled:
         if isinstance(condition, All | Either):
             word = " AND " if isinstance(condition, All) else " OR "
             return f"({word.join(self._condition(part, names) for part in condition.of)})"
-        # A condition that needs an entry compares what is stored, which is faster than the SQL of the entry.
+        # A condition that needs an entry compares the stored value: the SQL of an entry takes longer.
         stored = {
             column: self._stored[names[column]]
             for column in require_columns(condition)

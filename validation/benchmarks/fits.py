@@ -66,8 +66,11 @@ REASONS = """\
 * Pearson and PCA have five rounds, Hotelling four. One loop reads all rows, whitens, rounds and adds them up. The first
   round whitens by a diagonal matrix, whose zeros the loop leaves out. Half of the time of the others are products.
 * A linear regression goes through the same loop eight times, a logistic one seven times: four steps, directions, two
-  counts of norms, and a tail. A quarter of a pass is waiting for the
-  rows, and a quarter are products. Fitted outcomes, curves and residuals are passes before it."""
+  counts of norms, and a tail. A loop asks for the next rows while it works on these. Fitted outcomes, curves and
+  residuals are passes before it.
+* Before numba is imported, a mean of one column is about ten operations of numpy on blocks in the cache. The plan, the
+  noise and the report alone take 2.8 times as long as the sum.
+* The first WorkloadAnswers goes over 2^20 sets of attributes in 31 steps. Fewer steps would change the plan."""
 
 PRODUCTS = {"linear": 4, "logistic": 4, "poisson": 6, "gamma": 6, "pearson": 5, "pca": 5, "hotelling": 4}
 """How often a fit maps all rows by a matrix and forms a Gram matrix of them."""
