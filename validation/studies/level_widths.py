@@ -36,9 +36,9 @@ WHY = (
     "slopes and centers. Where a level has fewer than about 70/epsilon rows, the noise of its count is a quarter of "
     "the count, and the interval of the quotient opens to one side: there group means are shorter. Where a level "
     "has more than a tenth of the rows, a column of 0 and 1 is as good as any other column, and shares its noise "
-    "with the slopes. It clips residuals closer, because it assumes residuals of one shape: where their scale differs "
-    "by 1.5 between the levels, columns covered 0.63 to 0.65, and factors 0.93 to 1.00 (see the guide). The "
-    "regression does not know the shares, so it cannot choose."
+    "with the slopes. It clips residuals closer, because it assumes residuals of one shape: for exponential residuals "
+    "whose scale differs by 1.5 between the levels, columns covered 0.62 to 0.83, and factors 0.97 to 0.98 (see the "
+    "guide). The regression does not know the shares, so it cannot choose."
 )
 
 
