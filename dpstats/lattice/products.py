@@ -437,14 +437,15 @@ def add_rows(
     for k in range(len(table)):
         for j in range(width):
             used[k // 4, j // 4] |= table[k, j] != 0.0
-    line_bytes = _LINE * rows.itemsize
+    line_bytes = _LINE * d * rows.itemsize
+    few = line_bytes // max(used.size, 1) + 1
     count = 0
     for begin in range(0, n, most):
         end = min(begin + most, n)
         block[:] = 0.0
         for start in range(begin, end, _LINE):
             some = min(_LINE, end - start)
-            ahead = rows.ctypes.data + (start + _LINE) * d * rows.itemsize
+            ahead = rows.ctypes.data + (start // _LINE + 1) * line_bytes
             if rows.ndim == 3:
                 panel = rows[start // _LINE]
                 for j in range(d):
@@ -468,11 +469,13 @@ def add_rows(
                             reach[i] = max(reach[i], abs(line[i]))
                 lines[d:] = 0.0
                 for k in range(0, len(table), 4):
-                    read_ahead(ahead + k * line_bytes, min(4, d - k) * line_bytes)
                     to_a, to_b, to_c, to_d = out[k], out[k + 1], out[k + 2], out[k + 3]
                     row_a, row_b, row_c, row_d = table[k], table[k + 1], table[k + 2], table[k + 3]
                     to_a[:], to_b[:], to_c[:], to_d[:] = row_a[width], row_b[width], row_c[width], row_d[width]
                     for j in range(0, width, 4):
+                        # A few bytes at a time: asking for many at once saves nothing in tables.
+                        read_ahead(ahead, few)
+                        ahead += few
                         if not used[k // 4, j // 4]:
                             continue
                         s, t, x, y = lines[j], lines[j + 1], lines[j + 2], lines[j + 3]
