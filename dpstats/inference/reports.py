@@ -18,7 +18,7 @@ import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from functools import singledispatch
+from functools import cache, singledispatch
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -328,18 +328,24 @@ def told_parameters(estimator: Any) -> tuple[list[tuple[str, str]], str]:
 
     Neither what draws nor what pays is among them.
     """
-    stated = inspect.signature(type(estimator).__init__).parameters
+    defaults = _describe_defaults(estimator.__class__)
     given, left = [], []
     for name, value in estimator.get_params(deep=False).items():
         if name in ("random_state", "budget"):
             continue
-        default = stated[name].default if name in stated else inspect.Parameter.empty
         told = told_value(value)
-        if told == told_value(default):
+        if told == defaults.get(name):
             left.append(f"{name} = {told}")
         else:
             given.append((name, told))
     return given, f"At their defaults: {', '.join(left)}." if left else ""
+
+
+@cache
+def _describe_defaults(kind: type) -> dict[str, str]:
+    """Return descriptions of the defaults of an estimator's parameters; those without a default are required."""
+    stated = inspect.signature(kind.__init__).parameters  # type: ignore[misc]
+    return {name: told_value(one.default) for name, one in stated.items() if one.default is not one.empty}
 
 
 def name_distribution(value: Any) -> str | None:
