@@ -80,7 +80,7 @@ class DesignPlan(ReleasePlan, ABC):
     @property
     def _columns(self) -> str:
         """The columns and residuals that the noise ratio assumes."""
-        return "columns of one scale and normal residuals"
+        return "columns of one scale and normal residuals within bounds of a few standard deviations"
 
     @property
     @abstractmethod
