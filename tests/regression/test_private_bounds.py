@@ -160,10 +160,18 @@ def test_noise_that_depends_on_the_bounds_is_refused():
 
 
 def test_no_bounds_are_an_outcome():
-    budget = PrivacyBudget(epsilon=4.0, delta=1e-6)
-    with pytest.raises(ChargedError, match="no bounds of x1 were found"):
-        PrivateLinearRegression(**BOTH, epsilon=4.0, budget=budget).fit(X * [1.0, 0.0], Y)
-    assert budget.spent.epsilon > 3.0
+    def fit_zeros() -> tuple[str, float]:
+        budget = PrivacyBudget(epsilon=4.0, delta=1e-6)
+        try:
+            PrivateLinearRegression(**BOTH, epsilon=4.0, budget=budget).fit(X * [1.0, 0.0], Y)
+        except ChargedError as error:
+            return str(error), budget.spent.epsilon
+        return "", 0.0
+
+    # Noise finds bounds in about one of 25 fits.
+    text, spent = next(found for found in (fit_zeros() for _ in range(6)) if found[0])
+    assert "no bounds of x1 were found" in text
+    assert spent > 3.0
 
 
 @pytest.mark.parametrize(
